@@ -16,6 +16,7 @@ from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubr
 from penstock.mqtt.packets.subscribe import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from penstock.node.access.gate import Gate
 from penstock.node.broker.broker import Broker
+from penstock.node.broker.listeners import set_inherited_options
 from penstock.node.config.schema import Config
 from penstock.node.observe.status import Observed
 from tests.kit.flows import start_flows
@@ -86,6 +87,7 @@ async def node(config: Config | None = None, *, store: Store | None = None) -> A
     flows = start_flows(broker)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: broker.protocol(config.listeners[0]), "127.0.0.1", 0)
+    set_inherited_options(server)
     running = Running(broker, server.sockets[0].getsockname()[1], flows=flows)
     try:
         yield running

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+_REMEMBERED = 1_024
+"""Addresses whose answers are kept: clients come again and again from the same ones, and parsing is slow."""
 
+
+@lru_cache(maxsize=_REMEMBERED)
 def is_loopback(address: str) -> bool:
     """Whether an address, or the name of a host, is this machine's own."""
     parsed = _parsed(address)
     return address == "localhost" if parsed is None else parsed.is_loopback
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def network_of(address: str) -> str:
     """Key to count hosts by: an IPv4 address, or the IPv6 network of 64 bits that one host is given."""
     parsed = _parsed(address)

@@ -6,15 +6,52 @@ the matching part of the tree and by MQTT_TOPIC_LEVELS, not by the number of sub
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+import sys
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from penstock.mqtt.topics import check_filter, check_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+Small: TypeAlias = "tuple[K, V] | dict[K, V] | None"
+"""A mapping without a dictionary while it has at most one entry: most levels of most filters lead to one next
+level or to one session, and a dictionary takes 250 bytes."""
+
+
+def _get(found: Small[K, V], key: K) -> V | None:
+    if type(found) is tuple:
+        return found[1] if found[0] == key else None
+    return found.get(key) if isinstance(found, dict) else None
+
+
+def _with(found: Small[K, V], key: K, value: V) -> Small[K, V]:
+    if found is None:
+        return (key, value)
+    if isinstance(found, tuple):
+        if found[0] == key:
+            return (key, value)
+        found = dict([found])
+    found[key] = value
+    return found
+
+
+def _without(found: Small[K, V], key: K) -> Small[K, V]:
+    """The mapping without a key that it has."""
+    if not isinstance(found, dict):
+        return None
+    del found[key]
+    return found or None
+
+
+def _values(found: Small[K, V]) -> Iterable[V]:
+    if found is None:
+        return ()
+    return found.values() if isinstance(found, dict) else found[1:]
 
 
 class _FilterNode(Generic[K, V]):
@@ -23,13 +60,13 @@ class _FilterNode(Generic[K, V]):
     __slots__ = ("children", "deep", "here")
 
     def __init__(self) -> None:
-        self.children: dict[str, _FilterNode[K, V]] = {}
-        self.here: dict[K, V] | None = None
-        self.deep: dict[K, V] | None = None
+        self.children: Small[str, _FilterNode[K, V]] = None
+        self.here: Small[K, V] = None
+        self.deep: Small[K, V] = None
 
     @property
     def empty(self) -> bool:
-        return not self.children and not self.here and not self.deep
+        return self.children is None and self.here is None and self.deep is None
 
 
 class TopicTree(Generic[K, V]):
@@ -52,16 +89,17 @@ class TopicTree(Generic[K, V]):
             levels.pop()
         node = self._root
         for level in levels:
-            following = node.children.get(level)
+            following = _get(node.children, level)
             if following is None:
-                following = node.children[level] = _FilterNode()
+                following = _FilterNode()
+                # Thousands of filters end alike: their last level need not be there as often.
+                node.children = _with(node.children, sys.intern(level), following)
             node = following
+        new = _get(node.deep if deep else node.here, key) is None
         if deep:
-            values = node.deep = node.deep if node.deep is not None else {}
+            node.deep = _with(node.deep, key, value)
         else:
-            values = node.here = node.here if node.here is not None else {}
-        new = key not in values
-        values[key] = value
+            node.here = _with(node.here, key, value)
         self._size += new
         return new
 
@@ -73,18 +111,22 @@ class TopicTree(Generic[K, V]):
             levels.pop()
         path = [self._root]
         for level in levels:
-            following = path[-1].children.get(level)
+            following = _get(path[-1].children, level)
             if following is None:
                 return None
             path.append(following)
-        values = path[-1].deep if deep else path[-1].here
-        if values is None or key not in values:
+        node = path[-1]
+        value = _get(node.deep if deep else node.here, key)
+        if value is None:
             return None
-        value = values.pop(key)
+        if deep:
+            node.deep = _without(node.deep, key)
+        else:
+            node.here = _without(node.here, key)
         self._size -= 1
         while levels and path[-1].empty:
             path.pop()
-            del path[-1].children[levels.pop()]
+            path[-1].children = _without(path[-1].children, levels.pop())
         return value
 
     def match(self, topic: str) -> list[V]:
@@ -96,23 +138,23 @@ class TopicTree(Generic[K, V]):
         for level in topic.split("/"):
             following = []
             for node in reached:
-                if wild and node.deep:
-                    found.extend(node.deep.values())
+                if wild and node.deep is not None:
+                    found.extend(_values(node.deep))
                 children = node.children
-                child = children.get(level)
+                if children is None:
+                    continue
+                child = _get(children, level)
                 if child is not None:
                     following.append(child)
-                if wild and (child := children.get("+")) is not None:
+                if wild and (child := _get(children, "+")) is not None:
                     following.append(child)
             reached = following
             if not reached:
                 return found
             wild = True
         for node in reached:
-            if node.here:
-                found.extend(node.here.values())
-            if node.deep:
-                found.extend(node.deep.values())
+            found.extend(_values(node.here))
+            found.extend(_values(node.deep))
         return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
@@ -48,13 +50,16 @@ def test_a_connect_is_first_and_its_answer_is_what_was_agreed(asked: Connect) ->
         return
     assert connection.receive(frame) == asked
     assert (connection.state, connection.version) == (ServerState.DECIDING, asked.version)
+    if (asked.properties.maximum_packet_size or 1000) < 40:
+        with suppress(MqttError):  # the CONNACK may be larger, which other tests are about
+            connection.accept(session_present=False, now_us=0)
+        return
     said = connection.accept(session_present=False, now_us=0)
     assert len(said) <= connection.maximum_packet_bytes
-    if said:
-        answer = decode(said, asked.version)
-        assert isinstance(answer, Connack)
-        assert answer.reason == 0
-        assert (answer.properties == NONE) is (asked.version == 4)
+    answer = decode(said, asked.version)
+    assert isinstance(answer, Connack)
+    assert answer.reason == 0
+    assert (answer.properties == NONE) is (asked.version == 4)
 
 
 @given(case=both)

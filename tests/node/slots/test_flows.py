@@ -18,6 +18,7 @@ from penstock.mqtt.packets.connect import Pingreq, Pingresp
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Puback, Publish
+from penstock.node.broker.connection import Connection
 from penstock.node.broker.message import Message
 from penstock.node.broker.runs import QOS0
 from penstock.node.config.read import read_config
@@ -367,7 +368,9 @@ async def test_what_came_while_its_receiver_was_away_is_not_overtaken_by_its_flo
         assert running.account_holds()
 
 
-async def test_a_second_copy_that_finds_the_transport_full_is_not_overtaken_by_its_flow() -> None:
+async def test_a_second_copy_that_finds_the_transport_full_is_not_overtaken_by_its_flow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with node(config()) as running:
         steps = Steps(running)
         sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
@@ -378,14 +381,16 @@ async def test_a_second_copy_that_finds_the_transport_full_is_not_overtaken_by_i
         session = running.broker.sessions.get("reader")
         assert session is not None
         link: Any = session.link
-        write = link.write
+        write = Connection.write
 
-        def fills(data: bytes) -> None:
-            link.write = write
-            write(data)
-            link.pause_writing()
+        def fills(connection: Connection, data: bytes) -> None:
+            write(connection, data)
+            if connection is link and not filled:
+                filled.append(data)
+                connection.pause_writing()
 
-        link.write = fills
+        filled: list[bytes] = []
+        monkeypatch.setattr(Connection, "write", fills)
         steps.now_us += 100_000
         sensor.raw(encode(Publish("x/beat", b"5"), V5) + encode(Pingreq(), V5))
         await sensor.expect(Pingresp)

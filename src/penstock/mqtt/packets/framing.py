@@ -7,9 +7,14 @@ to complete it.
 
 from __future__ import annotations
 
+from typing import Final, cast
+
 from penstock import limits
 from penstock.errors import MalformedPacket, MqttError, PacketTooLarge
 from penstock.mqtt.codes import Kind
+
+_NOTHING: Final = cast("bytearray", b"")
+"""Stands for kept bytes where there are none: most connections never need a buffer of their own."""
 
 
 class Framer:
@@ -23,7 +28,7 @@ class Framer:
         self.fault: MqttError | None = None
         """Why the rest of the stream cannot be cut into packets. Packets before the fault are still
         returned."""
-        self._kept = bytearray()
+        self._kept = _NOTHING
         self._wanted = 0
         """Bytes to collect before another attempt to cut can succeed."""
 
@@ -39,12 +44,12 @@ class Framer:
                 self._kept += chunk
                 return []
             chunk = bytes(self._kept) + chunk
-            self._kept.clear()
+            self._kept = _NOTHING
         return [] if self.fault is not None else self._cut(chunk)
 
     def clear(self) -> None:
         """Forget what was kept: the connection has ended."""
-        self._kept.clear()
+        self._kept = _NOTHING
         self.fault = None
 
     def _cut(self, chunk: bytes) -> list[bytes]:
@@ -76,7 +81,7 @@ class Framer:
             self.fault = fault.with_traceback(None)  # which would keep this framer in memory
             return frames
         if at < end:
-            self._kept += chunk[at:]
+            self._kept = bytearray(chunk[at:])
         return frames
 
 

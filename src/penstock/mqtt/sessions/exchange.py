@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.errors import MqttError, ProtocolError
 from penstock.mqtt.codes import Reason
@@ -26,6 +26,20 @@ from penstock.mqtt.sessions.identifiers import MOST_PACKET_ID, PacketIds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+class _Nothing(dict[Any, Any]):
+    """Stands for a dictionary of a session until something is put into it: most sessions need none."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: object, value: object) -> None:
+        raise AssertionError("it is shared by all sessions")
+
+    update = setdefault = __setitem__  # type: ignore[assignment]
+
+
+_NOTHING: Final = _Nothing()
 
 
 class Arrival(Enum):
@@ -44,11 +58,11 @@ class Incoming:
     def __init__(self, *, maximum: int = MOST_PACKET_ID) -> None:
         self.maximum = maximum
         """Our receive maximum: messages that may be unsettled on one connection."""
-        self._first: dict[int, None] = {}
+        self._first: dict[int, None] = _NOTHING
         """QoS 1 messages without a PUBACK, as an ordered set."""
-        self._second: dict[int, bool] = {}
+        self._second: dict[int, bool] = _NOTHING
         """QoS 2 messages without a PUBREL; True: PUBREC sent."""
-        self._current: set[int] = set()
+        self._current: dict[int, None] = _NOTHING
         """QoS 2 messages received on this connection: only these count against the maximum (section 4.9)."""
 
     @property
@@ -67,11 +81,20 @@ class Incoming:
                 reason=Reason.RECEIVE_MAXIMUM_EXCEEDED,
             )
         if qos == 1:
+            if self._first is _NOTHING:
+                self._first = {}
             self._first[packet_id] = None
         else:
+            if self._second is _NOTHING:
+                self._second = {}
             self._second[packet_id] = False
-            self._current.add(packet_id)
+            self._now(packet_id)
         return Arrival.NEW
+
+    def _now(self, packet_id: int) -> None:
+        if self._current is _NOTHING:
+            self._current = {}
+        self._current[packet_id] = None
 
     def arrive_many(self, packet_ids: Sequence[int]) -> bool:
         """Register QoS 1 messages at once if all are new and fit.
@@ -86,6 +109,8 @@ class Incoming:
             return False
         if not first.keys().isdisjoint(packet_ids):
             return False
+        if first is _NOTHING:
+            first = self._first = {}
         first.update(dict.fromkeys(packet_ids))
         if len(first) == before + len(packet_ids):
             return True
@@ -121,11 +146,11 @@ class Incoming:
 
     def add_received(self, packet_ids: Iterable[int]) -> None:
         """Register QoS 2 messages that were handed on and stored before, as a stored session says."""
-        self._second.update(dict.fromkeys(packet_ids, True))
+        self._second = {**self._second, **dict.fromkeys(packet_ids, True)}
 
     def _repeated(self, packet_id: int, qos: int) -> Arrival:
         if qos == 2 and packet_id in self._second:
-            self._current.add(packet_id)
+            self._now(packet_id)
             return Arrival.AGAIN if self._second[packet_id] else Arrival.PENDING
         if qos == 1 and packet_id in self._first:
             return Arrival.PENDING
@@ -141,14 +166,14 @@ class Incoming:
         assert packet_id in self._second, f"packet {packet_id} did not arrive"
         if reason >= Reason.UNSPECIFIED:
             del self._second[packet_id]
-            self._current.discard(packet_id)
+            self._current.pop(packet_id, None)
         else:
             self._second[packet_id] = True
         return Pubrec(packet_id, reason)
 
     def pubrel(self, packet_id: int) -> Pubcomp:
         """The sender releases a QoS 2 message; returns the PUBCOMP."""
-        self._current.discard(packet_id)
+        self._current.pop(packet_id, None)
         known = self._second.pop(packet_id, None)
         return Pubcomp(packet_id, Reason.SUCCESS if known is not None else Reason.PACKET_ID_NOT_FOUND)
 
@@ -190,13 +215,13 @@ class Outgoing(Generic[M]):
         self.window = window
         """Receive maximum of the peer, or less."""
         self._ids = PacketIds() if ids is None else ids
-        self._unanswered: dict[int, M] = {}
-        self._second: set[int] = set()
+        self._unanswered: dict[int, M] = _NOTHING
+        self._second: dict[int, None] = _NOTHING
         """Identifiers in `_unanswered` that are QoS 2."""
-        self._released: dict[int, None] = {}
-        self._again: deque[int] = deque()
+        self._released: dict[int, None] = _NOTHING
+        self._again: deque[int] | None = None
         """Unanswered on an earlier connection and not yet sent on this one, in order."""
-        self._asleep: set[int] = set()
+        self._asleep: dict[int, None] = _NOTHING
         """The identifiers of `_again` that are still unanswered."""
 
     # -- sending ---------------------------------------------------------------------------------------------
@@ -227,22 +252,38 @@ class Outgoing(Generic[M]):
         assert len(unanswered) + len(self._released) < self.window, "the window is full"
         assert not self._asleep, "older messages are to be sent again first"
         packet_id = self._ids.take()
+        if unanswered is _NOTHING:
+            unanswered = self._unanswered = {}
         unanswered[packet_id] = message
         if qos == 2:
-            self._second.add(packet_id)
+            self._note_second(packet_id)
         return packet_id
+
+    def _note_second(self, packet_id: int) -> None:
+        if self._second is _NOTHING:
+            self._second = {}
+        self._second[packet_id] = None
+
+    def _note_released(self, packet_id: int) -> None:
+        if self._released is _NOTHING:
+            self._released = {}
+        self._released[packet_id] = None
 
     def send_as(self, packet_id: int, message: M, *, qos: int) -> None:
         """`send` under an identifier held before; there must be room."""
         assert packet_id not in self._unanswered, packet_id
+        if self._unanswered is _NOTHING:
+            self._unanswered = {}
         self._unanswered[packet_id] = message
         if qos == 2:
-            self._second.add(packet_id)
+            self._note_second(packet_id)
 
     def send_many(self, message: M, count: int) -> list[int]:
         """`send` one QoS 1 message under `count` identifiers; there must be room."""
         assert count <= self.room, "the window is full"
         packet_ids = self._ids.take_many(count)
+        if self._unanswered is _NOTHING:
+            self._unanswered = {}
         self._unanswered.update(dict.fromkeys(packet_ids, message))
         return packet_ids
 
@@ -256,7 +297,7 @@ class Outgoing(Generic[M]):
         if message is not None:
             self._ids.free(packet_id)
             if self._asleep:
-                self._asleep.discard(packet_id)
+                self._asleep.pop(packet_id, None)
         return message
 
     def pubacks(self, packet_ids: Iterable[int]) -> list[M]:
@@ -273,12 +314,12 @@ class Outgoing(Generic[M]):
         """A PUBREC arrived; returns the PUBREL, and the message if it is settled (always, if refused)."""
         if packet_id in self._second:
             message = self._unanswered.pop(packet_id)
-            self._second.discard(packet_id)
-            self._asleep.discard(packet_id)
+            self._second.pop(packet_id, None)
+            self._asleep.pop(packet_id, None)
             if reason >= Reason.UNSPECIFIED:
                 self._ids.free(packet_id)
                 return None, message
-            self._released[packet_id] = None
+            self._note_released(packet_id)
             return Pubrel(packet_id), message
         if packet_id in self._unanswered:
             raise ProtocolError(f"packet {packet_id} is QoS 1", where="PUBREC")
@@ -304,8 +345,8 @@ class Outgoing(Generic[M]):
     def resume(self, *, window: int) -> list[Pubrel]:
         """Continue over a new connection; returns the PUBRELs to send at once. Then call `again`."""
         self.window = window
-        self._again = deque(self._unanswered)
-        self._asleep = set(self._unanswered)
+        self._again = deque(self._unanswered) if self._unanswered else None
+        self._asleep = dict.fromkeys(self._unanswered) if self._unanswered else _NOTHING
         return [Pubrel(packet_id) for packet_id in self._released]
 
     def again(self) -> list[Unanswered[M]]:
@@ -317,7 +358,7 @@ class Outgoing(Generic[M]):
         while self._again and self.in_flight < self.window:
             packet_id = self._again.popleft()
             if packet_id in self._asleep:
-                self._asleep.discard(packet_id)
+                self._asleep.pop(packet_id, None)
                 found.append(self._told(packet_id))
         return found
 
@@ -336,12 +377,13 @@ class Outgoing(Generic[M]):
         assert not self._unanswered | self._released, "restore into an empty one only"
         for packet_id in released:
             self._ids.claim(packet_id)
-            self._released[packet_id] = None
+            self._note_released(packet_id)
+        self._unanswered = {}
         for each in unanswered:
             self._ids.claim(each.packet_id)
             self._unanswered[each.packet_id] = each.message
             if each.qos == 2:
-                self._second.add(each.packet_id)
+                self._note_second(each.packet_id)
 
     def supersede(self, packet_id: int, *, released: bool) -> M | None:
         """Replace what `restore` put back for an identifier, because a newer record exists; returns the old
@@ -350,10 +392,10 @@ class Outgoing(Generic[M]):
         The identifier is held from now on, and waits for a PUBCOMP if `released`.
         """
         self._ids.hold(packet_id)
-        self._second.discard(packet_id)
+        self._second.pop(packet_id, None)
         self._released.pop(packet_id, None)
         if released:
-            self._released[packet_id] = None
+            self._note_released(packet_id)
         return self._unanswered.pop(packet_id, None)
 
     def _told(self, packet_id: int) -> Unanswered[M]:

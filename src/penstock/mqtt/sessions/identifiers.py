@@ -5,7 +5,7 @@ A topic alias is a number that replaces a topic, for one connection and one dire
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from penstock.errors import MqttError, ProtocolError
 from penstock.mqtt.codes import Reason
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 MOST_PACKET_ID: Final = 65_535
 
+EMPTY: Final = cast("set[int]", frozenset())
+"""Stands for a set until something is put into it: most sessions need none, and each has 216 bytes."""
+
 
 class PacketIds:
     """Gives out identifiers in turn, so that a freed one is not reused at once."""
@@ -23,7 +26,7 @@ class PacketIds:
 
     def __init__(self) -> None:
         self._last = 0
-        self._used: set[int] = set()
+        self._used = EMPTY
 
     def __len__(self) -> int:
         """Identifiers in use."""
@@ -32,6 +35,8 @@ class PacketIds:
     def take(self) -> int:
         """Take a free identifier; the caller makes sure that one is left."""
         used = self._used
+        if used is EMPTY:
+            used = self._used = set()
         packet_id = self._last % MOST_PACKET_ID + 1
         if packet_id in used:
             assert len(used) < MOST_PACKET_ID, "every packet identifier is in use; look at the window first"
@@ -47,27 +52,37 @@ class PacketIds:
         ids = range(first, first + count)
         if ids.stop > MOST_PACKET_ID or not self._used.isdisjoint(ids):
             return [self.take() for _ in ids]
-        self._used.update(ids)
+        if self._used is EMPTY:
+            self._used = set(ids)
+        else:
+            self._used.update(ids)
         self._last = ids.stop - 1
         return list(ids)
 
     def claim(self, packet_id: int) -> None:
         """Take this identifier, as a stored session says."""
         assert 0 < packet_id <= MOST_PACKET_ID, packet_id
-        self._used.add(packet_id)
+        self._set().add(packet_id)
         self._last = packet_id
 
     def hold(self, packet_id: int) -> None:
         """Reserve an identifier without a message; `free` releases it."""
-        self._used.add(packet_id)
+        self._set().add(packet_id)
 
     def free(self, packet_id: int) -> None:
         """Release an identifier."""
-        self._used.discard(packet_id)
+        if packet_id in self._used:
+            self._used.remove(packet_id)
 
     def free_many(self, packet_ids: Iterable[int]) -> None:
         """Release several identifiers."""
-        self._used.difference_update(packet_ids)
+        if self._used:
+            self._used.difference_update(packet_ids)
+
+    def _set(self) -> set[int]:
+        if self._used is EMPTY:
+            self._used = set()
+        return self._used
 
 
 class AliasesIn:
@@ -78,7 +93,7 @@ class AliasesIn:
     def __init__(self, maximum: int) -> None:
         self.maximum = maximum
         """Topic alias maximum we offered."""
-        self._topics: dict[int, bytes] = {}
+        self._topics: dict[int, bytes] | None = None
 
     def resolve(self, topic: bytes, alias: int | None) -> bytes:
         """Topic of a PUBLISH. A topic together with an alias sets the alias."""
@@ -92,6 +107,8 @@ class AliasesIn:
                 where="PUBLISH topic alias",
                 reason=Reason.TOPIC_ALIAS_INVALID,
             )
+        if self._topics is None:
+            self._topics = {}
         if topic:
             self._topics[alias] = topic
             return topic

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -41,6 +42,12 @@ from penstock.mqtt.sessions.session import NEVER_S
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.packet import Packet
+
+
+_NO_ALIASES_IN: Final = AliasesIn(0)
+_NO_ALIASES_OUT: Final = AliasesOut(0)
+_NO_CONNECT: Final = Connect()
+"""What connections have in common before their CONNECT, or without aliases: neither ever changes."""
 
 
 class ServerState(Enum):
@@ -73,6 +80,20 @@ class Terms:
 class ServerConnection:
     """Packet rules of one connection."""
 
+    __slots__ = (
+        "_connect",
+        "_deadline_us",
+        "aliases_in",
+        "aliases_out",
+        "keep_alive_s",
+        "maximum_packet_bytes",
+        "problem_information",
+        "receive_maximum",
+        "state",
+        "terms",
+        "version",
+    )
+
     def __init__(self, terms: Terms, *, now_us: Instant) -> None:
         self.terms = terms
         self.state = ServerState.WAITING
@@ -86,9 +107,10 @@ class ServerConnection:
         """Largest packet the client accepts."""
         self.problem_information = True
         """Whether the client accepts reason strings and user properties on acknowledgements."""
-        self.aliases_in = AliasesIn(0)
-        self.aliases_out = AliasesOut(0)
-        self._connect = Connect()
+        self.aliases_in = _NO_ALIASES_IN
+        self.aliases_out = _NO_ALIASES_OUT
+        self._connect = _NO_CONNECT
+        """The CONNECT, until it is accepted."""
         self._deadline_us: Instant | None = now_us + terms.connect_s * 1_000_000
 
     # -- receiving -------------------------------------------------------------------------------------------
@@ -149,7 +171,9 @@ class ServerConnection:
         self.receive_maximum = asked.receive_maximum or MOST_PACKET_ID
         self.maximum_packet_bytes = asked.maximum_packet_size or LONGEST + 5
         self.problem_information = asked.request_problem_information != 0
-        self.aliases_out = AliasesOut(min(asked.topic_alias_maximum or 0, self.terms.topic_alias_maximum))
+        most = min(asked.topic_alias_maximum or 0, self.terms.topic_alias_maximum)
+        if most:
+            self.aliases_out = AliasesOut(most)
         if packet.version == V5:
             self.aliases_in = AliasesIn(self.terms.topic_alias_maximum)
             most_s = self.terms.most_keep_alive_s  # MQTT 3.1.1 cannot tell the client its keep alive
@@ -173,12 +197,14 @@ class ServerConnection:
         assert self.state is ServerState.DECIDING, self.state
         frame = self._connack(assigned_client_id, extra, session_present=session_present)
         self.state = ServerState.CONNECTED
+        self._connect = _NO_CONNECT
         self.heard(now_us=now_us)
         return frame
 
     def check_room(self, *, assigned_client_id: str = "") -> None:
         """MqttError if the client takes no packet as large as the smallest CONNACK that accepts it."""
-        self._connack(assigned_client_id, NONE, session_present=False)
+        if self.maximum_packet_bytes <= LONGEST:
+            self._connack(assigned_client_id, NONE, session_present=False)
 
     def _connack(self, assigned_client_id: str, extra: Properties, *, session_present: bool) -> bytes:
         """The CONNACK; where the client takes small packets only, without what it need not know.
@@ -189,7 +215,10 @@ class ServerConnection:
         if self.version != V5:
             return encode(Connack(session_present=session_present), self.version)
         granted = self._granted(assigned_client_id, extra)
-        frame = encode(Connack(session_present=session_present, properties=granted), V5)
+        if assigned_client_id:
+            frame = encode(Connack(session_present=session_present, properties=granted), V5)
+        else:
+            frame = _usual_connack(granted, session_present=session_present)
         if len(frame) <= self.maximum_packet_bytes:
             return frame
         granted = self._granted(assigned_client_id, NONE, topic_aliases=False)
@@ -295,6 +324,12 @@ class ServerConnection:
             where="keep alive",
             reason=Reason.KEEP_ALIVE_TIMEOUT,
         )
+
+
+@lru_cache(maxsize=64)
+def _usual_connack(granted: Properties, *, session_present: bool) -> bytes:
+    """A CONNACK as many clients get it: encoding it takes longer than all else about a CONNECT."""
+    return encode(Connack(session_present=session_present, properties=granted), V5)
 
 
 def _without_words(packet: Packet) -> Packet:

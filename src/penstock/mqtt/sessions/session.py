@@ -36,6 +36,8 @@ class Subscribed(NamedTuple):
 class Subscriptions:
     """Subscriptions of a session by filter; subscribing to a filter again replaces its subscription."""
 
+    __slots__ = ("_held", "most")
+
     def __init__(self, *, most: int = limits.MQTT_SUBSCRIPTIONS) -> None:
         self.most = most
         self._held: dict[str, Subscribed] = {}
@@ -104,6 +106,17 @@ class SessionStatistics(NamedTuple):
 
 class Session(Generic[M]):
     """State a server keeps for a client identifier; M is the owner's type of messages."""
+
+    __slots__ = (
+        "_detached_us",
+        "_most_expiry_s",
+        "attached",
+        "client_id",
+        "exchange",
+        "expiry_s",
+        "subscriptions",
+        "will",
+    )
 
     def __init__(self, client_id: str, *, exchange: Exchange[M] | None = None) -> None:
         self.client_id = client_id

@@ -95,10 +95,20 @@ class Gate:
         certificate: dict[str, Any] | None = None,
     ) -> Admitted | NotAdmitted:
         """Decide whether a client that sent CONNECT may stay, and under which user name."""
+        found = self.admit_at_once(user=user, address=address, certificate=certificate)
+        if found is not None:
+            return found
+        assert user
+        return await self._check(
+            user, password, address, who=f"client '{client_id}' from {address} at {listener.kind}"
+        )
+
+    def admit_at_once(
+        self, *, user: str | None, address: str, certificate: dict[str, Any] | None = None
+    ) -> Admitted | NotAdmitted | None:
+        """Decide about a client as `admit` does; None: its password is to be checked, which takes a while."""
         if user and self._passwords:
-            return await self._check(
-                user, password, address, who=f"client '{client_id}' from {address} at {listener.kind}"
-            )
+            return None
         named = common_name(certificate) if certificate else ""
         if named:
             return Admitted(named)

@@ -8,9 +8,10 @@ too many messages or bytes without acknowledgement.
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from struct import pack
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from msgspec.structs import replace
 
@@ -21,7 +22,6 @@ from penstock.mqtt.packets.properties import Properties
 from penstock.node.broker.link import Link
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable, Sequence
 
     from penstock.mqtt.sessions.exchange import Exchange
@@ -140,6 +140,10 @@ class Deferred(Protocol):
         ...
 
 
+NOTHING: Final = cast("deque[Deferred]", ())
+"""Stands for the queue of a session in which no answer had to wait yet: an empty deque has 760 bytes."""
+
+
 class DeferredAcks:
     """Messages that came together, in order, and are logged together."""
 
@@ -181,7 +185,7 @@ class DeferredAcks:
     def begin(self) -> None:
         """Queue the acknowledgements behind those of earlier messages."""
         self._batch.begin()
-        self._session.unanswered.append(self)
+        _queue(self._session).append(self)
 
     def released(self, count: int) -> None:
         """Acknowledge more messages, in their turn, once the journal is on disk."""
@@ -214,7 +218,7 @@ class DeferredAcks:
     def orphan(self) -> None:
         """The connection is gone: what may be acknowledged is handed over to where it comes again."""
         self._orphan = True
-        self._session.orphans.append(self)
+        self._session.orphans = [*self._session.orphans, self]
         self._hand_over()
 
     def adopt(self, packet_id: int, qos: int) -> bool:
@@ -222,7 +226,7 @@ class DeferredAcks:
         if qos != self._qos or packet_id not in self._packet_ids[self._at :]:
             return False
         again = self._adopted[packet_id] = _Again(self._session, packet_id, qos)
-        self._session.unanswered.append(again)
+        _queue(self._session).append(again)
         return True
 
     def _hand_over(self) -> None:
@@ -237,6 +241,10 @@ class DeferredAcks:
         self._at = self._free
         if self._at == len(self._packet_ids):
             self._session.orphans.remove(self)
+
+
+NO_ORPHANS: Final = cast("list[DeferredAcks]", ())
+"""Stands for the list of a session that has none."""
 
 
 class _Again:
@@ -284,6 +292,13 @@ def in_turn(session: PublishingSession, answer: Callable[[], None]) -> None:
         session.unanswered.append(DeferredAnswer(answer))
     else:
         answer()
+
+
+def _queue(session: PublishingSession) -> deque[Deferred]:
+    """The queue of answers of a session, made when the first one has to wait."""
+    if session.unanswered is NOTHING:
+        session.unanswered = deque()
+    return session.unanswered
 
 
 def adopt(session: PublishingSession, packet_id: int, qos: int) -> bool:

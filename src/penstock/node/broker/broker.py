@@ -33,7 +33,7 @@ from penstock.node.broker.sessions import Sessions
 from penstock.node.broker.status import BrokerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.message import Message
     from penstock.node.broker.routes import Fan, Tap
     from penstock.node.broker.session import Session
+    from penstock.node.broker.status import SubscriptionStatus
     from penstock.node.broker.subscription import Subscription
     from penstock.node.config.schema import Config, Listener
     from penstock.node.store.tables import Store
@@ -189,6 +190,10 @@ class Broker:
     def watch(self, connection: Connection) -> None:
         """Look at a connection when its deadline comes, which has changed."""
         self._watched.watch(connection, now_us=self.now_us)
+
+    def admit_at_once(self, connection: Connection, connect: Connect) -> bool:
+        """Decide about a CONNECT; False: that takes a while, call `admit`. MqttError if it is refused."""
+        return self.sessions.admit_at_once(connection, connect)
 
     async def admit(self, connection: Connection, connect: Connect) -> None:
         """Decide about a CONNECT; MqttError with the reason if it is refused."""
@@ -380,6 +385,17 @@ class Broker:
         if before != after:
             subscription.install(chosen, now_us=now_us)
 
+    @property
+    def messages_sent(self) -> int:
+        """Messages sent to all clients since the start."""
+        return self.sessions.sent_before + sum(each.delivery.sent for each in self.sessions)
+
+    def subscription_statuses(self, *, now_us: Instant) -> Iterator[tuple[str, SubscriptionStatus]]:
+        """Look at each subscription, with the identifier of its client; nothing may change meanwhile."""
+        for session in self.sessions:
+            for one in session.subscription_statuses(now_us=now_us):
+                yield session.client_id, one
+
     def status(self) -> BrokerStatus:
         """Take a snapshot of the broker."""
         now_us = self.clock()
@@ -393,7 +409,7 @@ class Broker:
             retained=len(self.retained),
             retained_bytes=self.retained.bytes,
             messages_received=self.messages_received,
-            messages_sent=self.sessions.sent_before + sum(each.delivery.sent for each in self.sessions),
+            messages_sent=self.messages_sent,
             bytes_received=self.bytes_received,
             bytes_sent=self.bytes_sent,
             refused=dict(self._refused),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import limits
@@ -62,6 +63,10 @@ class ConnectionHost(Host, Protocol):
         """Look at a connection when its deadline comes, which has changed."""
         ...
 
+    def admit_at_once(self, connection: Connection, connect: Connect) -> bool:
+        """Decide about a CONNECT; False: that takes a while, call `admit`. MqttError if it is refused."""
+        ...
+
     async def admit(self, connection: Connection, connect: Connect) -> None:
         """Decide about a CONNECT; MqttError with the reason if it is refused."""
         ...
@@ -77,6 +82,34 @@ class ConnectionHost(Host, Protocol):
 
 class Connection(asyncio.Protocol):
     """Carries a session, once its CONNECT was accepted."""
+
+    __slots__ = (
+        "__weakref__",
+        "_admitted",
+        "_deciding",
+        "_early",
+        "_flush_bytes",
+        "_inbox",
+        "_marked",
+        "_not_reading",
+        "_out",
+        "_out_bytes",
+        "_paused_us",
+        "_since_us",
+        "_unread_answers",
+        "_written",
+        "address",
+        "broker",
+        "heard_us",
+        "listener",
+        "owed",
+        "paused",
+        "publisher",
+        "rules",
+        "sampled",
+        "session",
+        "transport",
+    )
 
     def __init__(self, broker: ConnectionHost, listener: Listener) -> None:
         self.broker = broker
@@ -102,7 +135,7 @@ class Connection(asyncio.Protocol):
         """When the first byte that waits to be written was added."""
         self._marked = False
         """Whether the broker knows that there is something to flush."""
-        self._early: list[bytes] = []
+        self._early: bytearray | None = None
         """Bytes before the CONNECT was complete, then bytes behind it until the CONNECT is decided about."""
         self._admitted = False
         self.owed = Owed()
@@ -125,16 +158,13 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self.transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
-        self.address = str(peer[0]) if isinstance(peer, tuple) and peer else "unix"
+        # Interned: many clients come from the same address, behind a router or a proxy.
+        self.address = sys.intern(str(peer[0])) if isinstance(peer, tuple) and peer else "unix"
         if not self.broker.gate.admit_address(self.address):
             self.broker.count_refused("address limit")
             transport.abort()  # type: ignore[attr-defined]
             return
         self._admitted = True
-        sock = self._socket()
-        if sock is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._limit_unsent(limits.UNSENT_LOWAT)
         # Not 0: TLS transports pause at that many bytes, others beyond them, and 0 are always there.
         transport.set_write_buffer_limits(high=1)  # type: ignore[attr-defined]
         self.broker.opened(self)
@@ -159,9 +189,9 @@ class Connection(asyncio.Protocol):
             if self.rules.state is ServerState.CONNECTED:
                 self._read(chunk, now_us)
             elif self.rules.state is ServerState.WAITING:
-                self._read_first(chunk)
+                self._read_first(chunk, now_us)
             elif self.rules.state is ServerState.DECIDING:
-                self._early.append(chunk)
+                self._keep(chunk)
         except MqttError as error:
             self.end(error)
         finally:
@@ -214,19 +244,38 @@ class Connection(asyncio.Protocol):
                 if self.rules.state is not ServerState.CONNECTED:
                     return
 
-    def _read_first(self, chunk: bytes) -> None:
+    def _read_first(self, chunk: bytes, now_us: Instant) -> None:
         """Read the CONNECT, which must come first; the rest waits until the CONNECT is decided about."""
-        self._early.append(chunk)
         frames = self._inbox.feed(chunk)
-        if frames:
-            packet = self.rules.receive(frames[0])
-            assert isinstance(packet, Connect)
-            self._early = [b"".join(self._early)[len(frames[0]) :]]
-            self._inbox = Inbox(max_bytes=self._inbox.max_bytes)
+        if not frames:
+            self._keep(chunk)
+            if self._inbox.fault is not None:
+                raise self._inbox.fault
+            return
+        if self._early is not None:
+            chunk, self._early = bytes(self._early) + chunk, None
+        packet = self.rules.receive(frames[0])
+        assert isinstance(packet, Connect)
+        self._inbox = Inbox(max_bytes=self._inbox.max_bytes)
+        rest = chunk[len(frames[0]) :]
+        try:
+            decided = self.broker.admit_at_once(self, packet)
+        except MqttError:
+            raise
+        except Exception:
+            self._failed()
+            return
+        if not decided:
+            self._keep(rest)
             self.hold_reading()
             self._deciding = asyncio.ensure_future(self._decide(packet))
-        elif self._inbox.fault is not None:
-            raise self._inbox.fault
+        elif rest and self.rules.state is ServerState.CONNECTED:
+            self._read(rest, now_us)
+
+    def _keep(self, chunk: bytes) -> None:
+        if self._early is None:
+            self._early = bytearray()
+        self._early += chunk
 
     async def _decide(self, packet: Connect) -> None:
         try:
@@ -234,14 +283,21 @@ class Connection(asyncio.Protocol):
         except MqttError as error:
             self.end(error)
             return
-        except Exception:  # a fault of ours must not leave the client hanging
-            log.exception("deciding about a CONNECT failed")
-            self.end(MqttError("internal error", where="CONNECT", reason=Reason.UNSPECIFIED))
+        except Exception:
+            self._failed()
             return
-        early, self._early = b"".join(self._early), []
+        finally:
+            self._deciding = None
+        early, self._early = self._early, None
         self.release_reading()
         if early:
-            self.data_received(early)
+            self.broker.bytes_received -= len(early)  # they were counted when they came
+            self.data_received(bytes(early))
+
+    def _failed(self) -> None:
+        """Say that deciding about a CONNECT failed: a fault of ours must not leave the client hanging."""
+        log.exception("deciding about a CONNECT failed")
+        self.end(MqttError("internal error", where="CONNECT", reason=Reason.UNSPECIFIED))
 
     def eof_received(self) -> bool:
         """The client sends no more."""
@@ -260,7 +316,7 @@ class Connection(asyncio.Protocol):
             self.broker.closed(self)
         # What only a living connection needs would else wait for the collection of cycles.
         self.publisher = self.session = self._deciding = None
-        self._early.clear()
+        self._early = None
         self._inbox.clear()
 
     # -- writing ---------------------------------------------------------------------------------------------

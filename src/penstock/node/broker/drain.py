@@ -54,7 +54,7 @@ class Drain:
         self._held = held
         self._journal = journal
         self._retained = retained
-        self._owed: dict[Subscription, deque[str] | None] = {}
+        self._owed: dict[Subscription, deque[str] | None] | None = None
         """Subscriptions whose retained messages are still to be sent; the first one's topics, once found."""
         self._gathering: dict[Subscription, None] = {}
         """Subscriptions in whose queues nothing but a digest is left, which waits for its time."""
@@ -271,6 +271,8 @@ class Drain:
 
     def owe_retained(self, subscription: Subscription) -> None:
         """Send the retained messages that match as soon as there is room for each; `drain` follows."""
+        if self._owed is None:
+            self._owed = {}
         self._owed[subscription] = None
         self._out.keeping_up = False
 
@@ -278,11 +280,15 @@ class Drain:
         """Send the next retained message; False if it has to wait for the connection or the window."""
         if self._out.blocked:
             return False
-        subscription, topics = next(iter(self._owed.items()))
+        owed = self._owed
+        assert owed
+        subscription, topics = next(iter(owed.items()))
         if topics is None:
-            topics = self._owed[subscription] = deque(self._retained.topics(subscription.filter))
+            topics = owed[subscription] = deque(self._retained.topics(subscription.filter))
         if not topics or self._held.get(subscription.filter) is not subscription:
-            del self._owed[subscription]
+            del owed[subscription]
+            if not owed:
+                self._owed = None
             return True
         topic = topics[0]
         event = self._retained.get(topic, now_us=now_us)

@@ -36,6 +36,16 @@ def cannot_listen(host: str, port: int, error: OSError) -> NodeError:
     return NodeError(f"port {port} of {host} {_WHY.get(error.errno or 0, f'cannot be opened: {error}')}")
 
 
+def set_inherited_options(server: asyncio.Server) -> None:
+    """Set options of a listening socket that its connections inherit: three calls less for each of them."""
+    for sock in server.sockets:
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # What is in the kernel's buffer is out of the policy's reach: keep little there.
+            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, limits.UNSENT_LOWAT)
+
+
 @dataclass(frozen=True, slots=True)
 class OpenListener:
     """One listener that is open."""
@@ -81,6 +91,7 @@ class Listeners:
             )
         except OSError as error:
             raise cannot_listen(listener.host, listener.port, error) from None
+        set_inherited_options(server)
         port = server.sockets[0].getsockname()[1]
         return OpenListener(msgspec.structs.replace(listener, port=port), server, secure, web)
 

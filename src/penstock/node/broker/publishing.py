@@ -62,6 +62,23 @@ SAMPLED: Final = 15
 class Publisher:
     """Takes what the client of one connection publishes."""
 
+    __slots__ = (
+        "_broker",
+        "_budget",
+        "_connection",
+        "_delivery",
+        "_fans",
+        "_gate",
+        "_held",
+        "_most",
+        "_mqtt",
+        "_now_us",
+        "_router",
+        "_session",
+        "_version",
+        "routes",
+    )
+
     def __init__(self, broker: Host, connection: ClientLink, session: Session) -> None:
         self._broker = broker
         self._connection = connection
@@ -72,8 +89,6 @@ class Publisher:
         self._router = broker.router
         self._now_us = 0
         self._gate = broker.gate
-        self._own: dict[bytes, Fan] = {}
-        """Fans by topic, where an access list makes them this client's own."""
         self._fans: dict[bytes, Fan] = broker.router.known
         """Fans by topic, as far as they are remembered."""
         self.routes = self._fans
@@ -97,8 +112,8 @@ class Publisher:
         """Forget the fans of topics: a subscription or the access rules have changed."""
         self._version = self._router.version
         self._gate = self._broker.gate
-        self._own.clear()
-        self.routes = self._fans = self._router.known if self._gate.open else self._own
+        # An access list makes the fans of topics this client's own.
+        self.routes = self._fans = self._router.known if self._gate.open else {}
 
     def miss(self, topic: bytes) -> Fan | None:
         """The fan of a topic that `routes` does not know; None if it is no topic."""

@@ -204,7 +204,7 @@ class Inbox(Framer):
         if len(kept) > limits.RUN_BYTES or self.fault is not None:
             return None
         chunk = bytes(kept) + chunk
-        kept.clear()
+        self.clear()
         return chunk
 
 

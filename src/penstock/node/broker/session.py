@@ -6,14 +6,13 @@ sends what waits. What MQTT says about a session, whatever server keeps it, is i
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.mqtt.fields import MOST_VARINT as LONGEST
 from penstock.mqtt.sessions.session import NEVER_S
 from penstock.mqtt.sessions.session import Session as MqttSession
 from penstock.node.broker.acknowledgements import Acknowledgements
-from penstock.node.broker.answers import orphan
+from penstock.node.broker.answers import NO_ORPHANS, NOTHING, orphan
 from penstock.node.broker.delivery import Delivery
 from penstock.node.broker.drain import Drain
 from penstock.node.broker.link import Sent
@@ -21,7 +20,8 @@ from penstock.node.broker.records import SessionFacts, SubscriptionFacts
 from penstock.node.broker.status import ClientStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections import deque
+    from collections.abc import Callable, Iterator
 
     from penstock.model.digest import Digest
     from penstock.model.event import Event, Item
@@ -34,11 +34,30 @@ if TYPE_CHECKING:
     from penstock.node.broker.journal import Journal
     from penstock.node.broker.link import Link
     from penstock.node.broker.message import Retained
+    from penstock.node.broker.status import SubscriptionStatus
     from penstock.node.broker.subscription import Subscription
 
 
 class Session(MqttSession[Sent]):
-    """One client identifier's state."""
+    """One client identifier's state.
+
+    A node has many of them that do nothing: what most of them do not need is made when it is needed.
+    """
+
+    __slots__ = (
+        "_drain",
+        "_journal",
+        "acks",
+        "born_us",
+        "delivery",
+        "held",
+        "orphans",
+        "published",
+        "since_us",
+        "unanswered",
+        "user",
+        "written",
+    )
 
     def __init__(
         self,
@@ -61,9 +80,9 @@ class Session(MqttSession[Sent]):
         """When the session began; tells it from an earlier session of the same client."""
         self.held: dict[str, Subscription] = {}
         """Subscriptions by filter."""
-        self.unanswered: deque[Deferred] = deque()
+        self.unanswered: deque[Deferred] = NOTHING
         """Answers that wait for reliable streams, or behind such, in the order of their messages."""
-        self.orphans: list[DeferredAcks] = []
+        self.orphans: list[DeferredAcks] = NO_ORPHANS
         """Messages that wait since an earlier connection."""
         self._journal = journal
         self.written = False
@@ -235,6 +254,11 @@ class Session(MqttSession[Sent]):
 
     # -- what can be known -----------------------------------------------------------------------------------
 
+    def subscription_statuses(self, *, now_us: Instant) -> Iterator[SubscriptionStatus]:
+        """Each subscription at this moment."""
+        for each in self.held.values():
+            yield each.status(now_us=now_us, digests_in_stream=self.delivery.digests_in_stream(each))
+
     def status(self, *, now_us: Instant) -> ClientStatus:
         """The session at this moment."""
         due_us = None
@@ -253,8 +277,5 @@ class Session(MqttSession[Sent]):
             behind=link is not None and link.paused,
             received=self.published,
             sent=self.delivery.sent,
-            subscriptions=tuple(
-                each.status(now_us=now_us, digests_in_stream=self.delivery.digests_in_stream(each))
-                for each in self.held.values()
-            ),
+            subscriptions=tuple(self.subscription_statuses(now_us=now_us)),
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import Counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock import limits
 from penstock.errors import MqttError, printable
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.sessions.session import Due
-from penstock.node.access.gate import NotAdmitted
+from penstock.node.access.gate import Admitted, NotAdmitted
 from penstock.node.broker.connection import ConnectionHost
 from penstock.node.broker.deadlines import Deadlines
 from penstock.node.broker.session import Session
@@ -48,6 +48,8 @@ class Sessions:
         self._waiting: Deadlines[Session] = Deadlines(horizon_us=HORIZON_US)
         self._forgetting: Counter[str] = Counter()
         """Connections of each client that wait until the disk has no earlier session of it."""
+        self._tell = broker.told.tell
+        """One for all sessions: each time it is asked for, Python makes another object."""
         self.departed = Account()
         """Account of sessions and subscriptions that are gone."""
         self.sent_before = 0
@@ -70,24 +72,43 @@ class Sessions:
 
     # -- a connection comes ----------------------------------------------------------------------------------
 
+    def admit_at_once(self, connection: Connection, connect: Connect) -> bool:
+        """Let a client in, or raise MqttError with the reason; False: call `admit`, which takes a while."""
+        verdict = self._broker.gate.admit_at_once(
+            user=connect.username, address=connection.address, certificate=_certificate(connection)
+        )
+        if verdict is None:
+            return False
+        if isinstance(verdict, Admitted) and self._waits(connect.client_id, connect, verdict.user):
+            return False
+        client_id, assigned, user = self._checked(connection, connect, verdict)
+        self._attach(connection, connect, client_id, assigned, user)
+        return True
+
     async def admit(self, connection: Connection, connect: Connect) -> None:
         """Let a client in, or raise MqttError with the reason why not."""
-        broker = self._broker
-        assigned = "" if connect.client_id else self._new_id(connection.rules.maximum_packet_bytes)
-        client_id = connect.client_id or assigned
-        certificate = None
-        if connection.transport is not None and connection.listener.client_ca:
-            certificate = connection.transport.get_extra_info("peercert")
-        verdict = await broker.gate.admit(
-            client_id=client_id,
+        verdict = await self._broker.gate.admit(
+            client_id=connect.client_id,
             user=connect.username,
             password=connect.password,
             address=connection.address,
             listener=connection.listener,
-            certificate=certificate,
+            certificate=_certificate(connection),
         )
+        client_id, assigned, user = self._checked(connection, connect, verdict)
+        await self._forget(client_id, connect, user)
+        if connection.transport is not None:
+            self._attach(connection, connect, client_id, assigned, user)
+
+    def _checked(
+        self, connection: Connection, connect: Connect, verdict: Admitted | NotAdmitted
+    ) -> tuple[str, str, str]:
+        """Return the client's identifier, the same if it is assigned, and its user; MqttError if refused."""
+        broker = self._broker
         if isinstance(verdict, NotAdmitted):
             raise MqttError(verdict.why, where="CONNECT", reason=verdict.reason)
+        assigned = "" if connect.client_id else self._new_id(connection.rules.maximum_packet_bytes)
+        client_id = connect.client_id or assigned
         will = connect.will
         if will is not None and (
             broker.is_own(will.topic) or not broker.gate.may_publish(verdict.user, client_id, will.topic)
@@ -102,22 +123,29 @@ class Sessions:
         except MqttError as error:
             log.warning("%s", printable(f"client '{client_id}' from {connection.address}: {error}"))
             raise
-        await self._forget(client_id, connect, verdict.user)
-        if connection.transport is not None:
-            self._attach(connection, connect, client_id, assigned, verdict.user)
+        return client_id, assigned, verdict.user
+
+    def _is_left(self, client_id: str, connect: Connect, user: str) -> bool:
+        """Whether a client does not continue its session, which is on disk."""
+        before = self._by_id.get(client_id)
+        return before is not None and before.written and (connect.clean_start or before.user != user)
+
+    def _waits(self, client_id: str, connect: Connect, user: str) -> bool:
+        """Whether a client has to wait until the disk has no earlier session of it."""
+        if self._broker.journal is None:
+            return False
+        return bool(self._forgetting[client_id]) or self._is_left(client_id, connect, user)
 
     async def _forget(self, client_id: str, connect: Connect, user: str) -> None:
         """End the session that a client does not continue, and have it removed from disk.
 
         Else a crash could bring it back, with messages in flight that the client knows nothing of any more.
         """
-        journal, before = self._broker.journal, self._by_id.get(client_id)
-        if journal is None:
+        journal = self._broker.journal
+        if journal is None or not self._waits(client_id, connect, user):
             return
-        if before is not None and before.written and (connect.clean_start or before.user != user):
+        if self._is_left(client_id, connect, user):
             self._take_over(client_id, connect, user)
-        elif not self._forgetting[client_id]:
-            return
         # A later connection of the client waits, too, and so comes behind this one.
         self._forgetting[client_id] += 1
         try:
@@ -155,7 +183,7 @@ class Sessions:
                 now_us=now_us,
                 retained=broker.retained,
                 journal=broker.journal,
-                tell=broker.told.tell,
+                tell=self._tell,
             )
             session.subscriptions.most = broker.config.bounds.subscriptions_per_client
             self._by_id[client_id] = session
@@ -246,3 +274,10 @@ class Sessions:
         for listener in self._broker.listeners:
             listener.ended(session)
         session.unsave()
+
+
+def _certificate(connection: Connection) -> dict[str, Any] | None:
+    if connection.transport is None or not connection.listener.client_ca:
+        return None
+    found: dict[str, Any] | None = connection.transport.get_extra_info("peercert")
+    return found

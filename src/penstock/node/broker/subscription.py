@@ -31,6 +31,11 @@ SEVERAL: Final = "*"
 """Stands for a wildcard in the topic of a digest: a legal topic that the filter still matches."""
 
 
+_NOTHING: Final = Account()
+_NO_PACKS: Final[dict[int, int]] = {}
+"""Shared by the figures of subscriptions through which nothing came: there may be thousands."""
+
+
 class DigestForm(Enum):
     """Whether digests come in the stream of a subscription, and in which form."""
 
@@ -45,6 +50,36 @@ class DigestForm(Enum):
 
 class Subscription:
     """What a session gets through one filter, and what waits for it there."""
+
+    __slots__ = (
+        "__weakref__",
+        "_pacing",
+        "_past",
+        "_queueing",
+        "abandoned",
+        "beside_us",
+        "chosen",
+        "client_id",
+        "content",
+        "counted",
+        "digests",
+        "direct",
+        "dropped_before",
+        "filter",
+        "form",
+        "fresh_us",
+        "ids",
+        "laned",
+        "latency",
+        "numbered",
+        "options",
+        "oversized",
+        "packs_before",
+        "places",
+        "queue",
+        "receiver",
+        "withheld",
+    )
 
     def __init__(
         self,
@@ -100,7 +135,7 @@ class Subscription:
         """Events the queue had dropped when the journal last looked."""
         self.packs_before = 0
         """Packs of the queue until then."""
-        self._past = Account()
+        self._past = _NOTHING
         """Account of earlier queues of this subscription, which were replaced."""
 
     def begin(self, receiver: Measured) -> None:
@@ -234,6 +269,8 @@ class Subscription:
         return self._account(self._statistics())
 
     def _account(self, stats: QueueStatistics | None) -> Account:
+        if stats is None and not self.direct and not self.laned and self._past is _NOTHING:
+            return _NOTHING
         settled = self._settled(stats)
         queued = self.laned + (stats.queued + stats.queued_digested if stats is not None else 0)
         return Account(
@@ -260,7 +297,7 @@ class Subscription:
             items=self.laned + (stats.items if stats else 0),
             bytes=stats.bytes if stats else 0,
             packs=stats.packs if stats else 0,
-            packs_by_level=dict(stats.packs_by_level) if stats else {},
+            packs_by_level=dict(stats.packs_by_level) if stats else _NO_PACKS,
             filters=tuple(
                 FilterStatus(cause.level, cause.position, cause.filter, count.seen, count.dropped)
                 for cause, count in (stats.filters.items() if stats else ())

@@ -11,7 +11,9 @@ from penstock import limits
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
-    from penstock.node.broker.status import Account, BrokerStatus, SubscriptionStatus
+    from collections.abc import Iterable
+
+    from penstock.node.broker.status import Account, SubscriptionStatus
 
 
 class Series(msgspec.Struct, frozen=True, gc=False):
@@ -102,21 +104,22 @@ class History:
         self._most = subscriptions
         self._rings: dict[tuple[str, str], _Ring] = {}
 
-    def sample(self, status: BrokerStatus) -> None:
-        """Add a sample of every subscription that has a ring, and give rings to new ones."""
-        now_us = status.now_us
+    def sample(self, subscriptions: Iterable[tuple[str, SubscriptionStatus]], *, now_us: int) -> None:
+        """Add a sample of every subscription that has a ring, and give rings to new ones.
+
+        Each of `subscriptions` comes with the identifier of its client.
+        """
         behind: list[_Newcomer] = []
         idle: list[_Newcomer] = []
-        for client in status.clients:
-            for one in client.subscriptions:
-                key = (client.client_id, one.filter)
-                ring = self._rings.get(key)
-                if ring is not None:
-                    ring.add(one, now_us=now_us)
-                elif one.items:
-                    behind.append((key, one))
-                elif len(idle) < self._most:
-                    idle.append((key, one))
+        for client_id, one in subscriptions:
+            key = (client_id, one.filter)
+            ring = self._rings.get(key)
+            if ring is not None:
+                ring.add(one, now_us=now_us)
+            elif one.items:
+                behind.append((key, one))
+            elif len(idle) < self._most:
+                idle.append((key, one))
         self._forget(now_us)
         if len(self._rings) + len(behind) > self._most:
             self._free(len(self._rings) + len(behind) - self._most, now_us)

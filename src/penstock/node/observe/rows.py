@@ -12,7 +12,7 @@ import msgspec
 
 from penstock import limits
 from penstock.model.instant import SECOND_US
-from penstock.node.broker.status import Account, StoreStatus, SubscriptionStatus
+from penstock.node.broker.status import Account, StoreStatus, SubscriptionStatus  # noqa: TC001  # msgspec reads them
 
 if TYPE_CHECKING:
     from penstock.node.broker.status import BrokerStatus, ClientStatus
@@ -33,6 +33,20 @@ class Rates(msgspec.Struct, frozen=True, gc=False):
     delivered: float = 0.0
     digested: float = 0.0
     counted: float = 0.0
+
+
+class Grown(msgspec.Struct, frozen=True, gc=False):
+    """Totals that only grow, at one moment; named as in `Rates`."""
+
+    now_us: int
+    messages_received: int
+    messages_sent: int
+    bytes_received: int
+    bytes_sent: int
+    accepted: int
+    delivered: int
+    digested: int
+    counted: int
 
 
 class Overview(msgspec.Struct, frozen=True, gc=False):
@@ -137,18 +151,14 @@ def overview(status: NodeStatus, *, rates: Rates) -> Overview:
     )
 
 
-def rates(before: BrokerStatus | None, now: BrokerStatus) -> Rates:
-    """Return how fast the totals grew between two snapshots."""
+def rates(before: Grown | None, now: Grown) -> Rates:
+    """Return how fast the totals grew between two moments."""
     if before is None or now.now_us <= before.now_us:
         return Rates()
     per_s = SECOND_US / (now.now_us - before.now_us)
-    then, today = before.account, now.account
-
-    def growth(name: str) -> float:
-        old, new = (then, today) if name in Account.__struct_fields__ else (before, now)
-        return float(getattr(new, name) - getattr(old, name)) * per_s
-
-    return Rates(*map(growth, Rates.__struct_fields__))
+    return Rates(
+        *(float(getattr(now, name) - getattr(before, name)) * per_s for name in Rates.__struct_fields__)
+    )
 
 
 def client_row(client: ClientStatus) -> ClientRow:

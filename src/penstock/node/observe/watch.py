@@ -1,4 +1,4 @@
-"""One snapshot of the node per second, shared by the history, all live views, the API and the metrics."""
+"""Samples a node once a second for its history and rates; one snapshot is shared by all who ask for one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.node.observe import rows
 from penstock.node.observe.history import History
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
-    from penstock.node.broker.status import BrokerStatus
+    from penstock.node.broker.status import SubscriptionStatus
     from penstock.node.observe.status import NodeStatus, Observed
 
 INTERVAL_S: Final = 1.0
@@ -34,9 +34,9 @@ class Watch:
         self.viewers = 0
         """Live views that are open; without any, no live snapshot is made."""
         self._observed = observed
-        self._status = observed.status()
+        self._status: NodeStatus | None = None
         self._rates = rows.Rates()
-        self._sampled: BrokerStatus | None = None
+        self._before: rows.Grown | None = None
         self._looked_s = float("-inf")
         self._latest = b""
         self._made = 0
@@ -47,10 +47,12 @@ class Watch:
     def status(self) -> NodeStatus:
         """Return a snapshot that is at most `limits.HTTP_FRESH_S` old."""
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._looked_s >= limits.HTTP_FRESH_S:
-            self._status = self._observed.status()
+        found = self._status
+        if found is None or now_s - self._looked_s >= limits.HTTP_FRESH_S:
+            self._status = None  # before there are two
+            found = self._status = self._observed.status()
             self._looked_s = now_s
-        return self._status
+        return found
 
     def changed(self) -> None:
         """Take a new snapshot for the next answer: something was done to the node."""
@@ -74,11 +76,35 @@ class Watch:
             await asyncio.sleep(max(INTERVAL_S - (loop.time() - began_s), busy_s / SHARE))
 
     def _sample(self) -> None:
+        """Look at one subscription after the other: a snapshot of thousands would take megabytes."""
+        broker = self._observed.broker
+        now_us = broker.clock()
+        total = broker.sessions.departed
+
+        def seen() -> Iterator[tuple[str, SubscriptionStatus]]:
+            nonlocal total
+            for client_id, one in broker.subscription_statuses(now_us=now_us):
+                if one.account.accepted:
+                    total += one.account
+                yield client_id, one
+
+        self.history.sample(seen(), now_us=now_us)
+        grown = rows.Grown(
+            now_us=now_us,
+            messages_received=broker.messages_received,
+            messages_sent=broker.messages_sent,
+            bytes_received=broker.bytes_received,
+            bytes_sent=broker.bytes_sent,
+            accepted=total.accepted,
+            delivered=total.delivered,
+            digested=total.digested,
+            counted=total.counted,
+        )
+        self._rates = rows.rates(self._before, grown)
+        self._before = grown
         self.changed()
-        status = self.status().broker
-        self._rates = rows.rates(self._sampled, status)
-        self._sampled = status
-        self.history.sample(status)
+        if not self.viewers:
+            self._status = None
 
     async def _tell(self) -> None:
         """Encode one live snapshot for all viewers, and wake them."""
