@@ -547,3 +547,30 @@ def test_what_waits_is_packed_in_the_store_too(tmp_path: Path) -> None:
 
     run(before())
     run(after())
+
+
+async def test_a_digest_of_more_events_than_can_be_written_does_not_keep_others_from_the_disk(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with node(store=Store(tmp_path / STORE)) as running:
+        for name in ("a", "b"):
+            client = await running.connect(name, session_expiry_s=100)
+            await client.subscribe(name, user=(("policy", "levels: [{keep: {latest: 3}}]"),))
+            await away(running, client, name)
+        sender = await running.connect("s")
+        sender.publish0("a", b"x")
+        sender.publish0("b", b"y")
+        await sender.settled()
+        session = running.broker.sessions.get("a")
+        assert session is not None
+        many = Digest(1 << 48, 1, 2, 1, 5, ((Cause(1, 1, "within"), 1 << 48),))
+        for _ in range(17):  # as many as strangers may send, and merged
+            many = many.merge(many)
+        session.delivery.requeue(session.held["a"], many, 0, now_us=1)
+    assert [record.name for record in caplog.records] == ["penstock.node.broker.journal"]
+    assert "client 'a', filter 'a': a count beyond 64 bits" in caplog.text
+    async with node(store=Store(tmp_path / STORE)) as running:
+        for name, payload in (("a", b"x"), ("b", b"y")):
+            client = await running.connect(name, clean=False, session_expiry_s=100)
+            assert await client.payloads(1) == [payload]
+            assert await client.silent()

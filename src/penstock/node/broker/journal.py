@@ -7,10 +7,12 @@ written: a client that keeps up costs the disk little.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import limits
 from penstock.core.queues import PackingQueue
+from penstock.errors import DigestError, printable
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.node.broker.records import RETAINED, MessageState, event_bytes, item_bytes, session_bytes
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from penstock.node.broker.records import SessionFacts
     from penstock.node.broker.subscription import Subscription
     from penstock.node.store.tables import Store
+
+log = logging.getLogger(__name__)
 
 GAP: Final = 64
 """Distance between the places of two messages. Digests get the places in between: the first half is for those
@@ -64,6 +68,8 @@ class Journal:
         self._event: Event | None = None
         self._body = b""
         """The last message and its bytes: the next receiver mostly gets the same."""
+        self._unwritable = False
+        """Whether the log has a digest that cannot be written: one is enough."""
         self._sends = 0
         """Callbacks of `send_when_safe` that wait: all others are answers."""
 
@@ -191,7 +197,14 @@ class Journal:
     def _put(self, place: int, subscription: Subscription, item: Event | Digest) -> None:
         state = MessageState.DIGEST if isinstance(item, Digest) else MessageState.QUEUED
         client_id, filter_ = subscription.client_id, subscription.filter
-        self._note(sql.PUT_MESSAGE, place, client_id, filter_, state, 0, item_bytes(item))
+        try:
+            body = item_bytes(item)
+        except DigestError as error:  # publishers said they stand for more events than 64 bits can count
+            if not self._unwritable:
+                self._unwritable = True
+                log.warning("%s", printable(f"client '{client_id}', filter '{filter_}': {error}"))
+            return
+        self._note(sql.PUT_MESSAGE, place, client_id, filter_, state, 0, body)
 
     # -- sessions and retained messages ----------------------------------------------------------------------
 
