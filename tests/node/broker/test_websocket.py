@@ -59,7 +59,9 @@ async def ask(port: int, line: str, *headers: str, more: bytes = b"") -> bytes:
     """All bytes of the answer, up to the end of the connection, which must come by itself."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write("\r\n".join([line, "Host: localhost", *headers, "", ""]).encode() + more)
+        writer.write(
+            "\r\n".join([line, "Host: localhost", *headers, "", ""]).encode("utf-8", "surrogateescape") + more
+        )
         return await asyncio.wait_for(reader.read(), WAIT_S)
     finally:
         writer.close()
@@ -155,6 +157,12 @@ async def test_the_path_of_the_listener_answers_and_so_does_the_root(path: str) 
         ),
         ("GET /mqtt HTTP/1.1", UPGRADE, 400, "subprotocol must be mqtt; none was offered"),
         ("GET /mqtt HTTP/1.1", (*UPGRADE, MQTT + "v3.1"), 400, "subprotocol must be mqtt; offered: mqttv3.1"),
+        (
+            "GET /mqtt HTTP/1.1",
+            (*UPGRADE, MQTT + "\udcec"),
+            400,
+            "subprotocol must be mqtt; offered: mqtt\\udcec",
+        ),
         ("GET /mqtt HTTP/1.1", (*UPGRADE[:2], UPGRADE[3], MQTT), 400, "must be 16 bytes in base64"),
         *(
             (

@@ -347,13 +347,15 @@ class WebSocketListener:
             return web.Response(status=400, text="Sec-WebSocket-Key must be 16 bytes in base64\n")
         offered = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ()))
         if SUBPROTOCOL not in (one.strip() for one in offered.split(",")):
-            found = f"offered: {printable(offered)[:100]}" if offered else "none was offered"
+            # Headers need not be UTF-8.
+            plain = printable(offered.encode("ascii", "backslashreplace").decode())
+            found = f"offered: {plain[:100]}" if offered else "none was offered"
             return web.Response(
                 status=400, text=f"the WebSocket's subprotocol must be {SUBPROTOCOL}; {found}\n"
             )
         origin = request.headers.get("Origin")
         if origin is not None and not self._may_come_from(origin, request.host):
-            log.warning("%s", printable(f"WebSocket from a page of {origin} refused; see `origins`"))
+            log.warning("%s", printable(f"WebSocket from a page of {origin!a} refused; see `origins`"))
             return web.Response(status=403, text="pages of this origin may not connect\n")
         return None
 
