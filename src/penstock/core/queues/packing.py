@@ -2,7 +2,8 @@
 
 A queue is full by its capacity. It is late if an arriving event would wait longer than the policy's `fresh`,
 by the pace of its receiver. Urgent events wait in a lane of their own ahead of all others, which no level
-packs: only when nothing else is left to drop, the oldest urgent event makes room for the newest.
+packs: only when nothing but the newest of the others is left to drop, the oldest urgent event makes room for
+the newest.
 """
 
 from __future__ import annotations
