@@ -166,7 +166,7 @@ def _compared(asked: CompareRequest, state: VersionsState | None) -> Comparison:
         None if first or look.delta is None else shortened(look.delta),
         first,
         look.again,
-        versions.teaching or look.withheld,
+        versions.teaching or look.withheld or look.unproven,
         look.withheld,
         len(versions.muted(now_us=asked.now_us)),
     )

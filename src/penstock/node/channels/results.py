@@ -101,6 +101,9 @@ class ChangePublisher:
 
 log = logging.getLogger(__name__)
 
+LARGE_BYTES = 1 << 20
+"""A new page of this size is read before it is fetched a second time."""
+
 RECENT = 0.25
 """Weight of the last poll in the mean size of polls."""
 
@@ -240,7 +243,14 @@ class PollResults:
         looking = _Looking(partial(self._count, known.counts, looking=-1))
         with closing(looking):
             try:
-                looked = await self._look(channel, body, looking)
+                # A new page is always fetched twice, and at once: an edit in between would look like noise.
+                # A large one is read first, because it may be one that cannot be read.
+                is_new = not known.version and body.link is not None and "html" in body.content_type
+                is_new = is_new and not known.problem and len(body.data) < LARGE_BYTES
+                beside = await self._fetch_again(channel) if is_new else None
+                looked = await self._look(
+                    channel, body, looking, beside=beside, alone=is_new and beside is None
+                )
                 if looked is not None and looked.again:
                     beside = await self._fetch_again(channel)
                     # Without it a new page is taken as it is, and a candidate waits for the next poll.

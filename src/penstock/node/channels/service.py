@@ -164,7 +164,10 @@ class ChannelService:
             engine.schedule.why(channel),
             self._noise(channel),
         )
-        return "\n".join(filter(None, said))
+        text = "\n".join(filter(None, said))
+        if known.problem and known.problem not in text:  # it is being fetched again
+            text += f"\nThe last look at it failed: {known.problem}"
+        return text
 
     def _noise(self, channel: Channel) -> str:
         """Explain in sentences what is not told of a channel, and why."""

@@ -99,6 +99,8 @@ class Look(NamedTuple):
     remembered of this look."""
     withheld: bool = False
     """Whether the page differs from what was told, and this look only taught."""
+    unproven: bool = False
+    """Whether it differs in something that a pair showed once: more looks decide whether that is an edit."""
 
 
 class Versions:
@@ -233,8 +235,9 @@ class Versions:
         changes, lines, places = self._changed(found, content)
         print_ = self._fingerprint(lines)
         if not found or quiet or (print_ is not None and print_ in state.history):
-            self._state = msgspec.structs.replace(state, memory=study.memory())
-            return Look(withheld=bool(found) and quiet)
+            memory = study.memory()
+            self._state = msgspec.structs.replace(state, memory=memory)
+            return Look(withheld=bool(found) and quiet, unproven=memory.unproven)
         memory = retold(study.memory(), found, (state.lines, self._places()), (lines, places))
         self._state = msgspec.structs.replace(state, memory=memory)
         return Look(self._next(content, changes, lines, places, history=print_, now_us=now_us))

@@ -127,6 +127,14 @@ def test_what_is_still_for_long_is_told_again() -> None:
     assert told == [[]] * 12 + [["-Lamp for 11", "+Lamp for 12"]]
 
 
+def test_an_edit_between_the_two_fetches_of_a_pair_is_told_when_it_has_stayed() -> None:
+    watched = Subscription((page(), page(price="11", block=True)))
+    assert watched.versions.look(page(price="11", block=True), now_us=NOW + HOUR, alone=True).unproven
+    told = [watched.look(page(price="11", block=True)) for _ in range(16)]
+    assert sum(map(bool, told)) == 1
+    assert {"+Join us", "-Lamp for 10", "+Lamp for 11"} <= {line for lines in told for line in lines}
+
+
 def test_a_block_for_half_of_the_visitors_is_silent() -> None:
     watched = settled((page(block=True), page()))
     for shown in (page(block=True), page(), page(block=True), page()):

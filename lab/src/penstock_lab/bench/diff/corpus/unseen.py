@@ -153,3 +153,53 @@ UNSEEN_EDITS: Final[dict[str, Edit]] = {
         p, rows=(*p.rows[:2], (p.language.sentence(d, 2), "7", "8"), *p.rows[2:])
     ),
 }
+
+
+def _ranking(page: Page, visit: Visit) -> dict[str, str]:
+    """Songs that change places every half hour."""
+    songs = pool_of(page, 8, 70)
+    dice = drawn_at(page, visit, 30, 71)
+    order = sorted(range(8), key=lambda n: n + dice.random() * 3)
+    return {"end": "<ol class='charts'>" + "".join(f"<li>{songs[n]}</li>" for n in order) + "</ol>"}
+
+
+def _arrivals(_: Page, visit: Visit) -> dict[str, str]:
+    rows = "".join(
+        f"<tr><td>{_TOWNS[(visit.minutes // 9 + n) % 7]}</td>"
+        f"<td>{4 * n + 9 - visit.minutes % 9} min</td></tr>"
+        for n in range(4)
+    )
+    return {"end": f"<table class='arrivals'>{rows}</table>"}
+
+
+LATEST_NOISES: Final[dict[str, Noise]] = {
+    "charts": _ranking,
+    "arrivals": _arrivals,
+    "pollen": lambda p, v: {"end": f"<p>🌾 {drawn_at(p, v, 180, 72).randint(0, 5)}/5</p>"},
+    "quota of the day": lambda p, v: {"top": f"<p>{v.hits(0.4, p.seed) % 576} / 576</p>"},
+    "a shop's hours": lambda _, v: {
+        "top": f"<p class='hours'>{'●' if 8 <= v.at.hour < 18 else '○'} 8–18</p>"
+    },
+    "last visitor": lambda p, v: {
+        "end": f"<p>{drawn_at(p, v, 4, 73).choice(('Ann', 'Bob', 'Zoe'))} · {v.minutes % 4} min</p>"
+    },
+    "build of the server": lambda _, v: {
+        "footer": "",
+        "end": f"<small>r{v.dice.randint(3, 5)}.{v.minutes // 700}</small>",
+    },
+    "a picture's number": lambda _, v: {"middle": f"<p class='pic'>{v.dice.randint(1, 40)} / 40</p>"},
+    "prices of metals": lambda p, v: {
+        "end": "<ul class='metal'>"
+        + "".join(
+            f"<li>{name} {wandering(p, v, 80 + n, every_min=20, step=3, base=900 - 90 * n):,.1f} ↕</li>"
+            for n, name in enumerate(("Au", "Ag", "Pt", "Pd"))
+        )
+        + "</ul>"
+    },
+    "two teasers of five": lambda p, v: {
+        "middle": "".join(
+            f"<div class='t'><p>{text}</p></div>" for text in v.dice.sample(pool_of(p, 5, 74), 2)
+        )
+    },
+}
+"""Written after the kinds above were judged; nothing was mended by those."""

@@ -36,6 +36,8 @@ RARE_US: Final = 12 * HOUR_US
 """Looks further apart than this teach nothing about words and lines."""
 KEEP_US: Final = 12 * HOUR_US
 """How long each move keeps a part muted; with rare polls, two polls."""
+STILL_LOOKS: Final = 12
+"""Looks after which what a pair showed differently, and what then changed once and stayed, was an edit."""
 FIRM: Final = 14
 """Most moves that are counted, and the weight of a pair: a week without a move."""
 SETTLED: Final = 4
@@ -58,6 +60,10 @@ class Heat(msgspec.Struct, frozen=True, array_like=True):
     at_us: int = 0
     sure: bool = False
     """Whether two fetches of one moment differed in it."""
+    again: int = 0
+    """Moves since then."""
+    still: int = 0
+    """Looks since the last move."""
 
     def moved(self, *, now_us: int, gap_us: int, words: bool = False, teaching: bool = False) -> Heat:
         """The heat after a move between two looks that are `gap_us` apart.
@@ -71,7 +77,12 @@ class Heat(msgspec.Struct, frozen=True, array_like=True):
         recent = self.moves > 0 and now_us - self.at_us <= max(WINDOW_US, 5 * gap_us // 2)
         if not recent:
             return Heat(1, now_us)
-        return Heat(min(self.moves + (WORD_MOVES - 1 if teaching else 1), FIRM), now_us, self.sure)
+        more = WORD_MOVES - 1 if teaching else 1
+        return Heat(min(self.moves + more, FIRM), now_us, self.sure, self.again + self.sure)
+
+    def rested(self) -> Heat:
+        """The heat after a look at which it did not move."""
+        return msgspec.structs.replace(self, still=self.still + 1)
 
     def seen(self, *, now_us: int) -> Heat:
         """The heat after two fetches of one moment differed."""
@@ -81,7 +92,14 @@ class Heat(msgspec.Struct, frozen=True, array_like=True):
         """Whether it is muted now, if so many moves are needed."""
         if self.moves < need and not self.sure:
             return False
+        if self.still >= STILL_LOOKS and self.sure and self.again < NUMBER_MOVES:
+            return False  # an edit between the two fetches of the pair, which has stayed
         return now_us - self.at_us <= self.moves * max(KEEP_US, 2 * gap_us)
+
+    @property
+    def unproven(self) -> bool:
+        """Whether only a pair speaks for it, so that it may be an edit between the two fetches."""
+        return self.sure and self.again < NUMBER_MOVES and self.still <= STILL_LOOKS
 
     @property
     def firm(self) -> bool:
@@ -152,6 +170,13 @@ class Memory(msgspec.Struct, frozen=True):
     def is_warm(self) -> bool:
         """Whether anything ever moved."""
         return bool(self.slots or self.pool or self.places or self.orders)
+
+    @property
+    def unproven(self) -> bool:
+        """Whether the page differs from what was told in something that only a pair speaks for."""
+        return any(
+            heat.unproven for slot in self.slots for key, heat in slot.heat.items() if key in slot.now
+        ) or any(stranger.here and stranger.heat.unproven for stranger in self.pool.values())
 
     def looked(self, *, now_us: int) -> Memory:
         """The memory after a look at which nothing moved."""

@@ -77,6 +77,8 @@ class Study:
         self._teaching = teaching
         self._variants: dict[int, int] = {}
         """Lines that stood in place of told ones: their hashes, with the index of the told line."""
+        self._learned: tuple[Sequence[str], list[LineBlock], dict[int, int]] | None = None
+        """Lines that were learned from, and how they were aligned."""
         self._common: dict[int, dict[int, str]] = {}
         """Deviations of told lines that two fetches share."""
         self._slots = {slot.line: slot for slot in memory.slots}
@@ -101,6 +103,7 @@ class Study:
         places = [self._named(place) for place in places]
         blocks = self._aligned(lines, places)
         moved_away = self._moves(blocks, lines, places)
+        self._learned = (lines, blocks, moved_away)
         churn = _Churn()
         columns: Counter[int] = Counter()
         slots: dict[int, Slot | None] = {}
@@ -171,6 +174,8 @@ class Study:
         for key in keys:
             was, new = before.now.get(key), now.get(key)
             if was == new:
+                if key in heat:
+                    heat[key] = heat[key].rested()
                 if key in before.calm and not self._has_cooled(heat.get(key, COLD), told, key):
                     calm.append(key)
                 continue
@@ -193,6 +198,7 @@ class Study:
     def _has_cooled(self, heat: Heat, told: str, key: int) -> bool:
         """Whether it was muted on weak evidence and has been still since: then it is told, late."""
         weak = heat.moves >= need_of(token_at(told, key), key) and not heat.firm
+        weak = weak or (heat.sure and heat.again < NUMBER_MOVES)
         return weak and not self._muted(heat, told, key)
 
     def _is_clock(self, old: str, new: str, *, since_us: int | None) -> bool:
@@ -208,7 +214,9 @@ class Study:
         key = hash_of(place, text)
         before = self._pool.get(key)
         if before is not None and before.here:
-            strangers[key] = before
+            heat = before.heat.rested()
+            calm = before.calm and (not heat.sure or self._mutes(heat, WORD_MOVES))
+            strangers[key] = Stranger(here=True, heat=heat, calm=calm)
             return
         heat = self._moved(before.heat if before else COLD, words=True)
         calm = self._mutes(heat, WORD_MOVES)
@@ -241,14 +249,12 @@ class Study:
         return found
 
     def _count_places(self, churn: _Churn, sizes: Counter[str]) -> None:
-        if self._gap_us > TURNOVER_GAP_US:
-            return
-        found = dict(self._places)
-        for place in churn.won | churn.lost:
+        found = {place: heat.rested() for place, heat in self._places.items()}
+        for place in churn.won | churn.lost if self._gap_us <= TURNOVER_GAP_US else ():
             changed = max(churn.won[place], churn.lost[place])
             rotates = churn.won[place] > 1 and churn.back[place] >= RETURNED * churn.won[place]
             if changed >= TURNOVER * max(sizes[place], 1) or rotates:
-                found[place] = self._moved(found.get(place, COLD))
+                found[place] = self._moved(self._places.get(place, COLD))
         self._places = found
 
     def _count_orders(self, moved_away: dict[int, int], places: Sequence[str]) -> None:
@@ -369,8 +375,11 @@ class Study:
     def news(self, lines: Sequence[str], places: Sequence[str], *, confirmed: bool = False) -> list[Hunk]:
         """The differences that are news; `confirmed`: the lines are those that two fetches share."""
         places = [self._named(place) for place in places]
-        blocks = self._aligned(lines, places, sure_only=confirmed)
-        moved = self._moves(blocks, lines, places)
+        if not confirmed and self._learned is not None and self._learned[0] is lines:
+            _, blocks, moved = self._learned
+        else:
+            blocks = self._aligned(lines, places, sure_only=confirmed)
+            moved = self._moves(blocks, lines, places)
         arrived = {j: i for i, j in moved.items()}
         found: list[Hunk] = []
         for block in blocks:

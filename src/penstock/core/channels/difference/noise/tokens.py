@@ -55,7 +55,7 @@ def column(line: str, key: int) -> str:
     Lines of a list or table share columns: likes of posts, prices of goods.
     """
     found = tokens(line)
-    shape = "".join(str(_kind(token)) for token in found)
+    shape = "".join(_kinds(line))
     before = sum(map(is_number, found[: key // 2]))
     return f"{re.sub('w+', 'w', shape)} {before}"
 
@@ -65,10 +65,14 @@ def is_number(token: str) -> bool:
     return _DIGIT.search(token) is not None
 
 
+@lru_cache(maxsize=4_096)
 def deviation(old: str, new: str) -> Deviation:
-    """What stands in the new line in place of tokens of the old one; a token that went is an empty text."""
+    """What stands in the new line in place of tokens of the old one; a token that went is an empty text.
+
+    The result is shared: do not change it.
+    """
     a, b = tokens(old), tokens(new)
-    if len(a) == len(b) and all(_kind(x) == _kind(y) for x, y in zip(a, b, strict=True)):
+    if len(a) == len(b) and _kinds(old) == _kinds(new):
         return {2 * n + 1: y for n, (x, y) in enumerate(zip(a, b, strict=True)) if x != y}
     found: Deviation = {}
     for hunk in hunks(a, b):
@@ -85,9 +89,10 @@ def deviation(old: str, new: str) -> Deviation:
     return found
 
 
-def _kind(token: str) -> object:
+@lru_cache(maxsize=4_096)
+def _kinds(line: str) -> tuple[str, ...]:
     """Numbers and words are compared position by position; signs have to be the same."""
-    return "#" if is_number(token) else "w" if token[:1].isalnum() else token
+    return tuple("#" if is_number(token) else "w" if token[:1].isalnum() else token for token in tokens(line))
 
 
 def is_mostly(line: str, keys: Iterable[int]) -> bool:
