@@ -42,6 +42,7 @@ def polling(**settings: Any) -> Polling:
         "error_least_s": 0.05,
         "networks": ("127.0.0.0/8",),
         "host_polls": 1_000_000,
+        "host_bytes": 1 << 40,
         "robots": "off",
     }
     return Polling(**usual | settings)

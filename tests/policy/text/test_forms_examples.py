@@ -31,7 +31,14 @@ def test_example(path: Path) -> None:
 
 def test_names() -> None:
     names = {path.name for path in EXAMPLES}
-    assert names == {"conflate.yaml", "locator.yaml", "telemetry.yaml", "vitals.xml", "vitals.yaml"}
+    assert names == {
+        "conflate.yaml",
+        "locator.yaml",
+        "telemetry.yaml",
+        "vitals.xml",
+        "vitals.yaml",
+        "ward.yaml",
+    }
 
 
 def test_the_locator_has_the_papers_six_levels() -> None:

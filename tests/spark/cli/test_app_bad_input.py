@@ -133,8 +133,8 @@ RECORDED = [
 @pytest.mark.parametrize(("name", "said"), RECORDED)
 def test_backtest(name: str, said: str, folder: Path, refused: Callable[..., str]) -> None:
     assert said in refused(
-        "backtest", "--events", str(folder / name), "--policy", VITALS, "--capacity", "10",
-        "--drain", "0.1/s", "--key", "patient", "--out", str(folder / "report"),
+        "backtest", "--engine", "spark", "--events", str(folder / name), "--policy", VITALS,
+        "--capacity", "10", "--drain", "0.1/s", "--key", "patient", "--out", str(folder / "report"),
     )  # fmt: skip
 
 
@@ -169,8 +169,9 @@ def test_backtest_of_wrong_columns(
     name: str, more: tuple[str, ...], said: str, folder: Path, refused: Callable[..., str]
 ) -> None:
     assert said in refused(
-        "backtest", "--events", str(folder / name), "--policy", VITALS, "--capacity", "10", "--drain", "1/s",
-        "--out", str(folder / "report"), *(part.format(folder) for part in more),
+        "backtest", "--engine", "spark", "--events", str(folder / name), "--policy", VITALS,
+        "--capacity", "10", "--drain", "1/s", "--out", str(folder / "report"),
+        *(part.format(folder) for part in more),
     )  # fmt: skip
 
 

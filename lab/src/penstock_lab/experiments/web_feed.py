@@ -3,8 +3,9 @@
     a page, a feed ──► penstock up ──► three readers
 
 `Site` serves the page and the feed and changes them on demand. The page shows another clock, counter and
-advertisement at every fetch; its price and the feed's items change a few times. All of it is real: processes,
-sockets, HTTP, MQTT; only the polls are more frequent than is polite.
+advertisement at every fetch; what it offers and the feed's items change a few times. All of it is real:
+processes, sockets, HTTP, MQTT; only the polls are more frequent than is polite. Each change of the page is in
+another place: a number that moves a second time within a day is taken for a counter.
 """
 
 from __future__ import annotations
@@ -38,12 +39,18 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import Progress
     from penstock_lab.rigs.local_node import LocalNode
 
-PRICES: Final = ("49.00", "44.00", "39.00", "42.00", "37.00")
-"""Prices of the lamp, one after the other."""
+OFFERS: Final = (
+    ("EUR 49.00", "Ships within two days", "Black or white"),
+    ("EUR 44.00", "Ships within two days", "Black or white"),
+    ("EUR 44.00", "Sold out until spring", "Black or white"),
+    ("EUR 44.00", "Sold out until spring", "Black, white or green"),
+    ("EUR 44.00", "Sold out until spring", "Black, white or green", "With a spare bulb"),
+)
+"""What the page says of the lamp, one after the other."""
 HEADLINES: Final = ("Bridge closed", "A ferry meanwhile", "Bridge open again", "The ferry stays", "Fair")
 """Titles of the feed's items; the first is there from the beginning."""
 ADVERTISEMENTS: Final = ("a tent", "a piano", "a boat")
-CHANGES: Final = len(PRICES) - 1
+CHANGES: Final = len(OFFERS) - 1
 """Changes that page and feed can make, each."""
 PAGE: Final = "/lamp"
 FEED: Final = "/news"
@@ -56,7 +63,7 @@ class Site(WebServer):
         super().__init__()
         self.bodies: list[bytes] = []
         """Bodies of the page, as they were sent."""
-        self._price = PRICES[0]
+        self._offer = OFFERS[0]
         self.page(PAGE, self._lamp)
         self.change_feed(0)
 
@@ -76,8 +83,8 @@ class Site(WebServer):
         return sum(a != b for a, b in zip(self.bodies, self.bodies[1:], strict=False))
 
     def change_page(self, number: int) -> None:
-        """Change the price on the page."""
-        self._price = PRICES[number]
+        """Change what the page says of the lamp."""
+        self._offer = OFFERS[number]
 
     def change_feed(self, number: int) -> None:
         """Add an item to the feed."""
@@ -92,7 +99,7 @@ class Site(WebServer):
         look = len(self.bodies)
         body = (
             "<html><head><title>Desk lamp</title></head><body><nav>Home</nav><main><h1>Desk lamp</h1>"
-            f"<p>EUR {self._price}</p><p>{1_200 + 7 * look:,} views</p>"
+            f"{''.join(f'<p>{line}</p>' for line in self._offer)}<p>{1_200 + 7 * look:,} views</p>"
             f"<p>Last updated: {datetime.now(UTC):%d %B %Y %H:%M:%S}</p>"
             f'<div class="ad-slot">Buy {ADVERTISEMENTS[look % len(ADVERTISEMENTS)]}</div></main>'
             "</body></html>"
@@ -216,7 +223,7 @@ class _Watched:
         return [delta for _, delta in self.told[0] if delta.url == url]
 
     def leads_to_the_last(self) -> bool:
-        """Return whether the deltas, applied to the first version, lead to the last price."""
+        """Return whether the deltas, applied to the first version, lead to the last offer."""
         page = self.site.urls[0]
         lines: list[str] = list(
             read(self.site.bodies[0], content_type="text/html", url=page, rules=Rules()).lines
@@ -226,7 +233,7 @@ class _Watched:
                 lines = apply(delta, lines)
         except ChannelError:
             return False
-        return f"EUR {PRICES[self.changes]}" in lines
+        return set(OFFERS[self.changes]) <= set(lines)
 
 
 def _outcome(watched: _Watched, seed: int, *, quick: bool) -> ExperimentResult:

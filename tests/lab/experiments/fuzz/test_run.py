@@ -42,7 +42,7 @@ def test_the_node_stands_it(target: str) -> None:
         ("crash", "the process has ended"),
         ("traceback", "ValueError: a fault that was asked for"),
         ("lose", "should have come, not"),
-        ("memory", "MB were before"),
+        ("memory", "MB"),
         ("files", "files are open at the end"),
         ("stall", "within 1 s"),
     ],

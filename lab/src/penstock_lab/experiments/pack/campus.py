@@ -195,7 +195,9 @@ def _replayed(table: pa.Table) -> pa.Table:
 def _facts(events: list[Event | None], smoothing: Smoothing, run: int) -> Iterator[tuple[Any, ...]]:
     """Yield facts as (what, level, filter, seen, dropped, time)."""
     locator = Locator(np.random.default_rng((run, 3)))
-    queue = PackingQueue(POLICY, QueueOptions(capacity_events=CAPACITY), Ladder(smoothing=smoothing))
+    # The locator is a program, not a link: digests stay in their places, as in the paper.
+    options = QueueOptions(capacity_events=CAPACITY, digests_at_once=True)
+    queue = PackingQueue(POLICY, options, Ladder(smoothing=smoothing))
     replay = Replay(queue, locator)
     for event in events:
         assert event is not None
