@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import Progress
     from penstock_lab.rigs.local_node import LocalNode
 
-OFFERS: Final = (
+OFFERS: Final[tuple[tuple[str, ...], ...]] = (
     ("EUR 49.00", "Ships within two days", "Black or white"),
     ("EUR 44.00", "Ships within two days", "Black or white"),
     ("EUR 44.00", "Sold out until spring", "Black or white"),
