@@ -26,6 +26,6 @@ def test_what_changes_is_told_to_all_and_noise_to_nobody(tmp_path: Path) -> None
     assert [row["what"] for row in found["tables"][0]["rows"]] == [
         "EUR 49.00 → EUR 44.00",
         "new: A ferry meanwhile",
-        "EUR 44.00 → EUR 39.00",
+        "Ships within two days → Sold out until spring",
         "new: Bridge open again",
     ]
