@@ -217,12 +217,17 @@ async def test_watch_shows_a_change_and_ends(tmp_path: Path, own: bool) -> None:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(120):
-            while not server.counts["/news"]:
-                await asyncio.sleep(0.05)
-            await asyncio.sleep(0.3)
-            server.put("/news", html("one", "two"))
-            out, err = await process.communicate()
+        try:
+            async with asyncio.timeout(120):
+                while not server.counts["/news"]:
+                    await asyncio.sleep(0.05)
+                await asyncio.sleep(0.3)
+                server.put("/news", html("one", "two"))
+                out, err = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
         assert process.returncode == 0, err
         assert b"1 change" in err
         if own:

@@ -9,9 +9,18 @@ from penstock.model.digest import WORST_CASE
 from penstock.policy import evaluate, filters
 from penstock.policy.filters import Verb
 from penstock.policy.nodes import Policy, Step
+from penstock.policy.text.python_form import drop, keep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+LEVELS = {
+    "nothing": [drop.eq("never")],
+    "everything": [keep.eq("never")],
+    "every other": [drop.every(2), keep.latest(2)],
+    "ladder": [drop.uniq(), drop.delta(2), keep.latest(3)],
+}
+"""Levels by what they take out of a full queue, for machines that try all of them."""
 
 
 def an_event(seq: int, value: object = 0, *, size: int = 0, ts_us: int | None = None) -> Event:

@@ -14,8 +14,8 @@ from penstock.core.queues import PackingQueue, Predictive, QueueOptions, Replay,
 from penstock.core.queues.gathering import Gathering
 from penstock.core.queues.pace import Pace
 from penstock.model import Control, Digest, Event, Item
-from penstock.policy.text.python_form import drop, keep, policy, when
-from tests.core.queues.account import a_digest, an_event, total
+from penstock.policy.text.python_form import drop, policy, when
+from tests.core.queues.account import LEVELS, a_digest, an_event, total
 
 SECOND_US = 1_000_000
 
@@ -217,13 +217,6 @@ def test_a_replay_waits_for_a_gathered_digest() -> None:
 
 
 # -- any sequence --------------------------------------------------------------------------------------------
-
-LEVELS = {
-    "nothing": [drop.eq("never")],
-    "everything": [keep.eq("never")],
-    "every other": [drop.every(2), keep.latest(2)],
-    "ladder": [drop.uniq(), drop.delta(2), keep.latest(3)],
-}
 
 
 class GatheringMachine(RuleBasedStateMachine):

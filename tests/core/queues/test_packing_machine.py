@@ -9,17 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from penstock.core.queues import Ladder, PackingQueue, Predictive, QueueOptions
 from penstock.core.queues.pace import Pace
 from penstock.model import Digest, Event, Item
-from penstock.policy.text.python_form import drop, keep, policy, when
-from tests.core.queues.account import an_event, total
+from penstock.policy.text.python_form import policy, when
+from tests.core.queues.account import LEVELS, an_event, total
 
 URGENT = 4
 """Values from here on are urgent."""
-LEVELS = {
-    "nothing": [drop.eq("never")],
-    "everything": [keep.eq("never")],
-    "every other": [drop.every(2), keep.latest(2)],
-    "ladder": [drop.uniq(), drop.delta(2), keep.latest(3)],
-}
 
 
 class TimeMachine(RuleBasedStateMachine):

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 _NO_ALIASES_IN: Final = AliasesIn(0)
 _NO_ALIASES_OUT: Final = AliasesOut(0)
 _NO_CONNECT: Final = Connect()
-"""What connections have in common before their CONNECT, or without aliases: neither ever changes."""
+"""Shared by all connections before their CONNECT and by those without aliases, to save memory: none of the
+three is ever changed."""
 
 
 class ServerState(Enum):

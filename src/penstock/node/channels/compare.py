@@ -101,13 +101,13 @@ class Comparison(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CompareAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """What became of a request."""
+    """The reader process' answer to a request: a comparison, or one of three kinds of failure."""
 
     found: Comparison | None = None
     problem: str = ""
     """Why the body cannot be read, as a sentence for the watcher."""
     damage: str = ""
-    """What is wrong with the stored version."""
+    """Why the stored version cannot be used."""
     bug: str = ""
     """Trace of an exception that nobody expected."""
 

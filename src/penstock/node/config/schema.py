@@ -126,7 +126,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Algorithm that chooses the level of a pack."""
 
     WORDS: ClassVar[dict[str, dict[str, str]]] = {"predictive": {}, "ladder": {"ladder": "low-pass"}}
-    """What may be written in place of the settings."""
+    """Single words that stand for whole settings: `controller: ladder`."""
 
     ladder: Literal["none", "low-pass", "printed"] = "none"
     """The PACK paper's ladder, with a low-pass filter or with the formula as printed; none: the predictive

@@ -37,23 +37,26 @@ def test_the_node_stands_it(target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "problem"),
+    ("fault", "problems"),
     [
-        ("crash", "the process has ended"),
-        ("traceback", "ValueError: a fault that was asked for"),
-        ("lose", "should have come, not"),
-        ("memory", "MB"),
-        ("files", "files are open at the end"),
-        ("stall", "within 1 s"),
+        ("crash", ("the process has ended",)),
+        ("traceback", ("ValueError: a fault that was asked for",)),
+        ("lose", ("should have come, not",)),
+        # A fast machine fills the memory before the run ends.
+        ("memory", ("MB were before", "the process has grown to")),
+        ("files", ("files are open at the end",)),
+        ("stall", ("within 1 s",)),
     ],
 )
-def test_the_judge_sees_a_fault(fault: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_sees_a_fault(
+    fault: str, problems: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bystander, "SERVED_S", 1.0)
     monkeypatch.setattr(run, "SETTLE_S", 0.5)
     monkeypatch.setattr(run, "SEARCH_S", 2.0)
     found = run.fuzz("mqtt", seed=1, seconds=2, subjects=partial(faulty_server, fault))
     assert not found.ok
-    assert problem in found.problem
+    assert any(problem in found.problem for problem in problems)
 
 
 def test_a_server_without_fault_passes() -> None:

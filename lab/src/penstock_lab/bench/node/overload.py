@@ -219,7 +219,7 @@ def _quantile(values: list[float], share: int) -> float:
 
 
 class _Run:
-    """The same load on all brokers at the same time, sampled."""
+    """One run of the benchmark: all brokers get one load at one time, and what they deliver is sampled."""
 
     def __init__(self, brokers: tuple[Broker, ...], every: int, seconds: int, progress: Progress) -> None:
         self.brokers = brokers

@@ -52,7 +52,7 @@ SEARCH_S: Final = 60.0
 
 @dataclass(slots=True)
 class FuzzRun:
-    """What was done, and what was found."""
+    """The result of fuzzing one target: what was sent, what the process used, the first problem."""
 
     target: str
     seed: int
@@ -65,7 +65,7 @@ class FuzzRun:
     round_trips_s: list[float] = field(default_factory=list)
     """Round trips of the bystander's messages."""
     problem: str = ""
-    """What broke a rule; empty: nothing."""
+    """The first broken rule, as a sentence; empty if every rule held."""
     suspects: list[Exchange] = field(default_factory=list)
     """The exchanges that broke the rule, or may have."""
     alone: bool = False

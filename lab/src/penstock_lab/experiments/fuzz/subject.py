@@ -41,7 +41,7 @@ _ENTRY: Final = re.compile(r"\d{4}-\d\d-\d\dT")
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What a process occupies."""
+    """Memory and open files of a process at one moment."""
 
     resident_bytes: int
     files: int

@@ -332,7 +332,7 @@ class Run:
     # -- the judgement ---------------------------------------------------------------------------------------
 
     def found(self, rounds: int) -> Found:
-        """What became of all messages."""
+        """Compare what was published with what the subscriber handed on."""
         assert self._publisher is not None
         assert self._subscriber is not None
         done, handed_on = self._publisher.done, self._subscriber.handed_on

@@ -28,7 +28,7 @@ KEPT_S: Final = 3_600
 
 
 class Seen(NamedTuple):
-    """What matters of a packet."""
+    """The fields of a packet by which the test judges it."""
 
     kind: int
     packet_id: int = 0

@@ -31,7 +31,7 @@ _CERTAIN: Final = re.compile(
     r"(?<=[?&;])(?:utm_\w{1,30}|fbclid|gclid|dclid|msclkid|mc_[ce]id|_hs(?:enc|mi))=[^&;#]*+[&;]?",
     re.IGNORECASE,
 )
-"""Those that never name a page."""
+"""Tracking parameters that no site uses to name a page."""
 _MOST: Final = 0.5
 """Share of unknown ids above which items are recognised by other means."""
 

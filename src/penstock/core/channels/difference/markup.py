@@ -77,9 +77,9 @@ class Element(NamedTuple):
     name: str
     """In lower case, with a usual prefix if it belongs to an extension."""
     attributes: str = ""
-    """What the tag has besides its name."""
+    """Attributes as they are written in the start tag, not parsed."""
     raw: str = ""
-    """What is between the tags."""
+    """Text and markup between start tag and end tag, not decoded."""
     is_inline: bool = False
     """Whether there are tags inside, so that this is markup, not text that may be escaped markup."""
 

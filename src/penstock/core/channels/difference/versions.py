@@ -90,7 +90,7 @@ _STALE_LINES: Final = 100
 
 
 class Look(NamedTuple):
-    """What came of a look at a page."""
+    """Result of comparing one fetch of a page with its stored version."""
 
     delta: Delta | None = None
     """The change to tell; None: none."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.fuzz.exchange import Door
 
 MOST_BYTES: Final = 60_000
-"""What fits into a user property."""
+"""Longest policy sent: an MQTT user property holds 65,535 bytes."""
 
 _WRITTEN: Final = (
     "levels: [{keep: {latest: 10}}]",

@@ -29,7 +29,7 @@ EITHER: Final = 2
 
 
 class Meaning(NamedTuple):
-    """What an expression of time may mean."""
+    """One reading of a date, clock, age or weekday in a text."""
 
     kind: MeaningKind
     value: float
@@ -53,7 +53,7 @@ class _Words(msgspec.Struct):
     weekdays: dict[str, list[int]]
     halves: dict[str, str]
     spans: dict[str, list[tuple[str, int, int]]]
-    """What follows a number: what precedes it, seconds of the unit, sign."""
+    """By the words behind a number: (words before it, seconds of the unit, sign)."""
     phrases: dict[str, tuple[int, int, int]]
     """Ages without a number: seconds, seconds of the unit, sign."""
     days: dict[str, int]

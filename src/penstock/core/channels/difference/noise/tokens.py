@@ -67,7 +67,7 @@ def is_number(token: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def deviation(old: str, new: str) -> Deviation:
-    """What stands in the new line in place of tokens of the old one; a token that went is an empty text.
+    """Tokens of the new line by the tokens of the old one they replace; a removed token has an empty text.
 
     The result is shared: do not change it.
     """
