@@ -19,16 +19,17 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on
 
 def print_json(found: dict[str, Any]) -> None:
     """Print one JSON object; NaN and infinities, which JSON lacks, become null."""
-    sys.stdout.write(json.dumps(_finite(found), ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(finite(found), ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
 
-def _finite(found: Any) -> Any:
+def finite(found: Any) -> Any:
+    """Return a value for JSON, with null in the place of NaN and infinities."""
     if isinstance(found, float):
         return found if abs(found) < float("inf") else None
     if isinstance(found, dict):
-        return {str(key): _finite(value) for key, value in found.items()}
+        return {str(key): finite(value) for key, value in found.items()}
     if isinstance(found, list | tuple):
-        return [_finite(value) for value in found]
+        return [finite(value) for value in found]
     return found
 
 

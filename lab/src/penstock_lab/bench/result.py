@@ -6,8 +6,6 @@ On a noisy machine contestants take turns, and the median of the rounds counts.
 from __future__ import annotations
 
 import gc
-import os
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
@@ -31,6 +29,8 @@ class BenchmarkRow:
     """Ours against the rival's so that larger is better: ours/rival for rates, rival/ours for times."""
     goal: float | None = None
     """The smallest ratio we want; None if stated for information only."""
+    note: str = ""
+    """What would make the row miss its goal, or what to know when reading it."""
 
     @property
     def ok(self) -> bool | None:
@@ -48,6 +48,7 @@ class BenchmarkRow:
             "ratio": None if self.ratio is None else round(self.ratio, 3),
             "goal": self.goal,
             "ok": self.ok,
+            "note": self.note,
         }
 
 
@@ -70,20 +71,9 @@ class BenchmarkResult:
         return {
             "bench": self.bench,
             "rows": [row.as_json() for row in self.rows],
-            "machine": machine(),
             "seconds": round(self.seconds, 1),
             "note": self.note,
         }
-
-
-def machine() -> dict[str, Any]:
-    """Return a description of the machine: processor, cores, Python."""
-    return {
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-    }
 
 
 Progress: TypeAlias = Callable[[int, int, str], None]

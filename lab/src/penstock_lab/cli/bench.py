@@ -6,7 +6,7 @@ A benchmark's module is loaded when it is run.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast
 
 import typer
 
@@ -14,10 +14,13 @@ from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, chose
 from penstock.cli.output import JsonFlag, print_json
 from penstock.cli.terminal import MARKS, escape, out, print_table, progress
 from penstock.errors import GoalMissed
-from penstock_lab.bench.result import BenchmarkResult
+from penstock_lab.cli.everything import ALL, IN_ALL, StoreOption, run_everything
+from penstock_lab.runs import stored
+from penstock_lab.runs.table import number
 
 if TYPE_CHECKING:
-    from penstock_lab.bench.result import Progress
+    from penstock_lab.bench.result import BenchmarkResult, Progress
+    from penstock_lab.runs.shows import Shows
 
 
 class Benchmark(Protocol):
@@ -49,14 +52,15 @@ OPTIONS: Final = {"poller": ("channels",), "spark": ("events", "master", "remote
 """Name → options that only this benchmark has."""
 
 
-def load(module: str) -> Benchmark:
-    """Return the function `measure` of a benchmark's module."""
-    return cast("Benchmark", import_module(module).measure)
+def load(module: str) -> tuple[Benchmark, Shows]:
+    """Return the function `measure` of a benchmark's module, and what the module declares."""
+    loaded = import_module(module)
+    return cast("Benchmark", loaded.measure), cast("Shows", loaded.SHOWS)
 
 
 def bench(  # noqa: PLR0917  # options of a command
     name: Annotated[str, typer.Argument(help="Which benchmark: " + ", ".join(BENCHMARKS) + ", or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Finish within a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=f"Finish within a minute or two. {IN_ALL}")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit 1 if a goal is missed.")] = False,
     events: Annotated[
         str | None, typer.Option("--events", metavar="N,N…", help="spark: numbers of events, as 1e6,1e7.")
@@ -67,45 +71,66 @@ def bench(  # noqa: PLR0917  # options of a command
     master: MasterOption = None,
     remote: RemoteOption = None,
     memory: MemoryOption = None,
+    store: StoreOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure against a named rival in the same run; a ratio above 1 means ours is better."""
-    wanted = BENCHMARKS if name == "all" else {name: chosen(BENCHMARKS, name, "benchmark", also="all")}
+    wanted = BENCHMARKS if name == ALL else {name: chosen(BENCHMARKS, name, "benchmark", also=ALL)}
     asked = {"events": events, "channels": channels, "master": master, "remote": remote, "memory": memory}
     given = {option: value for option, value in asked.items() if value is not None}
     for option in given:
         if not any(option in OPTIONS.get(one, ()) for one in wanted):
             raise typer.BadParameter(f"the benchmark '{name}' has no option --{option}")
-    if "spark" in wanted:
+    if name == ALL:
+        commands = {one: _words(one, given, quick=quick) for one in BENCHMARKS}
+        run_everything("bench", commands, quick=quick, store=store, as_json=as_json, judged=check)
+        return
+    if name == "spark":
         need_spark()
-    outcomes: list[BenchmarkResult] = []
-    for one, module in wanted.items():
-        measure = load(module)
-        with progress(f"bench {one}") as step:
-            own = {option: value for option, value in given.items() if option in OPTIONS.get(one, ())}
-            outcomes.append(measure(quick=quick, progress=step, **own))
+    measure, shows = load(wanted[name])
+    with progress(f"bench {name}") as step:
+        outcome = measure(quick=quick, progress=step, **given)
+    found = described(outcome, shows, " ".join(("penstock", *_words(name, given, quick=quick))), quick=quick)
+    if store is not None:
+        stored.write(store, f"bench-{name}", found)
     if as_json:
-        found = [outcome.as_json() for outcome in outcomes]
-        print_json(found[0] if name != "all" else {"bench": "all", "benches": found})
+        print_json(found)
     else:
-        for outcome in outcomes:
-            _show(outcome)
-    if check and not all(outcome.ok for outcome in outcomes):
+        _show(outcome)
+    if check and not outcome.ok:
         raise typer.Exit(GoalMissed.exit_code)
+
+
+def _words(name: str, given: dict[str, str], *, quick: bool) -> list[str]:
+    """Return the command that runs one benchmark, with those of the options given that it has."""
+    own = [(f"--{option}", value) for option, value in given.items() if option in OPTIONS.get(name, ())]
+    return ["bench", name, *(["--quick"] if quick else []), *(word for each in own for word in each)]
+
+
+def described(outcome: BenchmarkResult, shows: Shows, command: str, *, quick: bool) -> dict[str, Any]:
+    """Return the JSON of a benchmark: its result, the paper's figures, and how the run was made."""
+    found = outcome.as_json()
+    figures = shows.figures_of(row["name"] for row in found["rows"])
+    rows = [row | {"figure": figure} for row, figure in zip(found["rows"], figures, strict=True)]
+    run = stored.run_of(command, quick=quick)
+    return found | {"rows": rows, "paper": shows.paper, "how": shows.how, "run": run}
 
 
 def _show(outcome: BenchmarkResult) -> None:
     rows = [
         (
             escape(row.name),
-            f"{row.value:.1f} {escape(row.unit)}",
-            "" if row.rival_value is None else f"{row.rival_value:.1f} ({escape(row.rival)})",
+            f"{number(row.value)} {escape(row.unit)}",
+            "" if row.rival_value is None else f"{number(row.rival_value)} ({escape(row.rival)})",
             "" if row.ratio is None else f"{row.ratio:.2f} ×",
-            "" if row.goal is None else f"≥ {row.goal:g} ×",
+            "" if row.goal is None else f"≥ {row.goal:.2f} ×",
             MARKS[row.ok],
         )
         for row in outcome.rows
     ]
     header = ("what", "ours", "rival", "ratio", "goal", "reached")
     print_table(f"bench {outcome.bench}", header, rows, markup=True)
+    for row in outcome.rows:
+        if row.note:
+            out.print(f"{escape(row.name)}: {escape(row.note)}")
     out.print(f"{escape(outcome.note)}; {outcome.seconds:.0f} s")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast
 
 import typer
 
@@ -17,10 +17,13 @@ from penstock.cli.options import chosen, need_spark
 from penstock.cli.output import JsonFlag, print_json, warn
 from penstock.cli.terminal import MARKS, escape, out, print_table, progress
 from penstock.errors import GoalMissed
+from penstock_lab.cli.everything import ALL, IN_ALL, StoreOption, run_everything
 from penstock_lab.experiments.result import add_result
+from penstock_lab.runs import stored
 
 if TYPE_CHECKING:
     from penstock_lab.experiments.result import ExperimentResult, Progress
+    from penstock_lab.runs.shows import Shows
 
 
 class Experiment(Protocol):
@@ -72,14 +75,17 @@ LIVE_OPTIONS: Final = {"pack-fig8": ("minutes",)}
 """Name → options that only the live experiment has."""
 
 
-def load(module: str) -> Experiment:
-    """Return the function `reproduce` of an experiment's module."""
-    return cast("Experiment", import_module(module).reproduce)
+def load(module: str) -> tuple[Experiment, Shows]:
+    """Return the function `reproduce` of an experiment's module, and what the module declares."""
+    loaded = import_module(module)
+    return cast("Experiment", loaded.reproduce), cast("Shows", loaded.SHOWS)
 
 
 def reproduce(  # noqa: PLR0917  # options of a command
-    name: Annotated[str, typer.Argument(help="Which experiment: " + ", ".join(EXPERIMENTS) + ".")],
-    quick: Annotated[bool, typer.Option("--quick", help="A shorter run; the result says so.")] = False,
+    name: Annotated[str, typer.Argument(help="Which experiment: " + ", ".join(EXPERIMENTS) + ", or all.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"A shorter run; the result says so. {IN_ALL}")
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="Random seed.")] = 1,
     folder: Annotated[Path, typer.Option("--out", help="Folder for plots and the report.")] = Path("out"),
     live: Annotated[
@@ -106,15 +112,16 @@ def reproduce(  # noqa: PLR0917  # options of a command
         str | None,
         typer.Option("--minutes", metavar="M", help="pack-fig8 --live: length of the run; 10 if omitted."),
     ] = None,
+    store: StoreOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run an experiment of one of the papers: what they found beside what we find.
 
     Exits 1 if a row is not reproduced.
     """
-    module = chosen(EXPERIMENTS, name, "experiment")
-    if live:
-        module = chosen(LIVE, name, "live experiment")
+    module = chosen(EXPERIMENTS, name, "experiment", also=ALL) if name != ALL else ""
+    if live and name != ALL:
+        module = chosen(LIVE, name, "live experiment", also=ALL)
     asked = {
         "rounds": rounds,
         "log": log,
@@ -129,16 +136,26 @@ def reproduce(  # noqa: PLR0917  # options of a command
         if option not in known:
             more = " without --live" if option in LIVE_OPTIONS.get(name, ()) else ""
             raise typer.BadParameter(f"the experiment '{name}' has no option --{option}{more}")
+    if name == ALL:
+        plain = {} if live else {one: _words(one, {}, seed=seed, quick=quick) for one in EXPERIMENTS}
+        real = {f"{one}-live": _words(one, {}, seed=seed, quick=quick, live=True) for one in LIVE}
+        commands = {one: [*words, "--out", str(folder)] for one, words in (plain | real).items()}
+        run_everything("reproduce", commands, quick=quick, store=store, as_json=as_json, judged=True)
+        return
     if spark:
         need_spark()
-    run = load(module)
+    run, shows = load(module)
     with progress(name) as step:
         outcome = run(seed=seed, quick=quick, out=folder, progress=step, **options)
     page = Page(outcome.title)
     add_result(page, outcome)
     report = page.write(folder / f"{outcome.experiment}.html")
+    words = _words(name, options, seed=seed, quick=quick, live=live)
+    found = described(outcome, shows, " ".join(("penstock", *words)), quick=quick)
+    if store is not None:
+        stored.write(store, f"reproduce-{name}{'-live' * live}", found)
     if as_json:
-        print_json(outcome.as_json() | {"report": str(report)})
+        print_json(found | {"report": str(report)})
     else:
         out.print(f"[bold]{escape(outcome.title)}[/]\n{escape(outcome.setting)}, seed {outcome.seed}\n")
         rows = [
@@ -154,3 +171,20 @@ def reproduce(  # noqa: PLR0917  # options of a command
         warn("no pictures: matplotlib is not installed; pip install 'penstock[plots]'")
     if not outcome.ok:
         raise typer.Exit(GoalMissed.exit_code)
+
+
+def _words(name: str, options: dict[str, str], *, seed: int, quick: bool, live: bool = False) -> list[str]:
+    """Return the command that runs one experiment."""
+    flags = [f"--{flag}" for flag, asked in (("live", live), ("quick", quick)) if asked]
+    given = ["--spark"] if "spark" in options else []
+    given += [word for one in options.items() if one[0] != "spark" for word in (f"--{one[0]}", one[1])]
+    return ["reproduce", name, *flags, *given, "--seed", str(seed)]
+
+
+def described(outcome: ExperimentResult, shows: Shows, command: str, *, quick: bool) -> dict[str, Any]:
+    """Return the JSON of an experiment: its result, the paper's figures, and how the run was made."""
+    found = outcome.as_json()
+    figures = shows.figures_of(row["what"] for row in found["rows"])
+    rows = [row | {"figure": figure} for row, figure in zip(found["rows"], figures, strict=True)]
+    run = stored.run_of(command, quick=quick)
+    return found | {"rows": rows, "paper": shows.paper, "how": shows.how, "run": run}

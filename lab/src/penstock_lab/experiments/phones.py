@@ -31,6 +31,7 @@ from penstock_lab.experiments.ward import POLICY
 from penstock_lab.rigs.browser import take_picture
 from penstock_lab.rigs.local_node import local_node
 from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.traffic import is_alarm, readings
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from penstock_lab.rigs.local_node import LocalNode
 
 NAME: Final = "phones"
+SHOWS: Final = Shows(live=True)
 MONITORS: Final = 200
 LINK_BYTES_S: Final = 50_000 / 8
 QUEUE_EVENTS: Final = 300

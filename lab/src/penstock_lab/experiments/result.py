@@ -78,7 +78,9 @@ class ExperimentResult:
             experiment=found["experiment"],
             title=found["title"],
             setting=found["setting"],
-            rows=tuple(Claim(**row) for row in found["rows"]),
+            rows=tuple(
+                Claim(row["what"], row["paper"], row["ours"], row["ok"], row["note"]) for row in found["rows"]
+            ),
             tables=tuple(Table.from_json(table) for table in found["tables"] if table["rows"]),
             plots=tuple(map(Path, found["plots"])),
             seed=found["seed"],

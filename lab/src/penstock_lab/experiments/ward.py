@@ -25,6 +25,7 @@ from penstock.core.queues import (
 from penstock.model.instant import SECOND_US
 from penstock.policy.text.python_form import drop, keep, policy, when
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim import World
 from penstock_lab.sim.link import LinkOptions
 from penstock_lab.sim.pack_queue import play
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from penstock_lab.sim.pack_queue import QueueRun
 
 NAME: Final = "ward"
+SHOWS: Final = Shows(live=False)
 PATIENTS: Final = 60
 CAPACITY: Final = 200
 POLICY: Final = policy(

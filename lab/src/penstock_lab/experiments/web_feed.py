@@ -30,6 +30,7 @@ from penstock.model.event import Event
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.rigs.local_node import local_node
 from penstock_lab.rigs.web_site import WebServer
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +110,7 @@ class Site(WebServer):
 
 
 NAME: Final = "web-feed"
+SHOWS: Final = Shows(live=True)
 READERS: Final = 3
 EVERY_S: Final = 0.4
 """Polling interval: real servers are asked once a minute at most, too long for a demonstration."""

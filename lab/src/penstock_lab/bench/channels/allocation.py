@@ -18,6 +18,7 @@ import numpy as np
 from penstock.core.channels.allocation import Factors, Scheme, allocate, honeycomb, mean_delay_us
 from penstock.model.instant import SECOND_US
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow, interleaved_ns
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +61,7 @@ def greedy(subscribers: list[float], *, budget: int) -> list[int]:
 
 
 NAME: Final = "allocate"
+SHOWS: Final = Shows(live=True)
 TAU_US: Final = 1_800 * SECOND_US
 LEAST_US: Final = SECOND_US
 MOST_US: Final = 86_400 * SECOND_US

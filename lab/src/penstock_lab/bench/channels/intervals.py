@@ -24,6 +24,7 @@ from penstock.core.channels.change_rate import complete
 from penstock.model.instant import SECOND_US
 from penstock_lab.bench.channels.feeds import ITEMS, at_load, some_feeds
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.corona.workload import DAY_US, HOUR_US, MINUTE_US
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def learned_us(feeds: Feeds, now_us: int) -> Ints:
 
 
 NAME: Final = "polling"
+SHOWS: Final = Shows(live=False)
 POLLS_PER_DAY: Final = 24.0
 """Per channel: an hour between polls, the most common setting of feed readers."""
 SUBSCRIPTIONS: Final = 5

@@ -24,6 +24,7 @@ from penstock_lab.bench.channels.poll_processes import (
 )
 from penstock_lab.bench.load.worker import Worker
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "poller"
+SHOWS: Final = Shows(live=True)
 CHANNELS: Final = 20_000
 MOST: Final = 1_000_000
 POLLS_PER_S: Final = 250.0

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.errors import MissingTool, NodeError
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.rigs.brokers import HOST, mosquitto, our_node
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "cli"
+SHOWS: Final = Shows(live=True)
 RIVAL: Final = "mosquitto_pub"
 GOAL_CPU_MS: Final = 500.0
 GOAL_MEMORY_MB: Final = 70.0

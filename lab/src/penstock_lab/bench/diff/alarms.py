@@ -32,6 +32,7 @@ from penstock_lab.bench.diff.subscription import (
     visible,
 )
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "diff"
+SHOWS: Final = Shows(live=False)
 
 DAY: Final = 96
 WEEK: Final = 7 * DAY

@@ -22,11 +22,13 @@ from penstock_lab.bench.node.idle_clients import Idle
 from penstock_lab.bench.node.returning_clients import Attaching
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.rigs.brokers import mosquitto, our_node
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "attach"
+SHOWS: Final = Shows(live=True, paper="PACK", figures={"attach request": "Figure 9"})
 IDLE: Final = 5_000
 """Clients that attach at once and then do nothing."""
 IDLE_KB: Final = 5.0

@@ -29,12 +29,14 @@ from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.rigs.brokers import Broker, mosquitto, our_node
 from penstock_lab.rigs.raw_client import RawClient
 from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.traffic import is_alarm, readings
 
 if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "overload"
+SHOWS: Final = Shows(live=True)
 SENSORS: Final = 200
 LINK_BIT_S: Final = 50_000
 SHORT_QUEUE: Final = 20

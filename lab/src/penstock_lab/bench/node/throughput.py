@@ -16,6 +16,7 @@ from penstock_lab.bench.load.relay import Relay
 from penstock_lab.bench.load.worker import Worker
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.rigs.brokers import Broker, find_mosquitto, mosquitto, our_node
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "node"
+SHOWS: Final = Shows(
+    live=True, paper="PACK", figures={"QoS 0, 1 → 16": "Figure 7", "latency, 1 → 16": "Figure 7"}
+)
 RIVAL_SETTINGS: Final = ("max_queued_messages 0", "max_queued_bytes 0")
 """No bounds: with its defaults Mosquitto would drop."""
 PROMPT: Final = "set_tcp_nodelay true"

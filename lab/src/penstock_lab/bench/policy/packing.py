@@ -22,6 +22,7 @@ from penstock.policy.columns import Plan
 from penstock.policy.text.python_form import drop, keep, policy
 from penstock_lab.bench.policy import loops
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow, interleaved_ns
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "policy"
+SHOWS: Final = Shows(live=True)
 EVENTS: Final = 1_000
 """The size of queue for which the goals are set."""
 COLUMNAR: Final = 2.0

@@ -23,6 +23,7 @@ from penstock.core.slots.shape import Shape, Variant, shape_for
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow, interleaved_ns
 from penstock_lab.bench.slots import rivals
 from penstock_lab.bench.slots.rivals import ArrayMajor
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "slots"
+SHOWS: Final = Shows(live=True)
 SLOTS: Final = 64
 PER_SLOT: Final = 2_048
 QUICK_PER_SLOT: Final = 512

@@ -26,6 +26,7 @@ from penstock.policy.text.python_form import drop, keep, policy
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.bench.spark import pandas_rivals, sql_rivals, streaming
 from penstock_lab.bench.spark.pandas_rivals import QUEUE, events
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "spark"
+SHOWS: Final = Shows(live=True)
 EVENTS: Final = (1_000_000, 10_000_000, 50_000_000)
 QUICK: Final = (50_000, 200_000)
 MOST: Final = 1_000_000_000

@@ -38,6 +38,7 @@ from penstock_lab.bench.streams.subscribers import (
 from penstock_lab.rigs.brokers import HOST, OURS, START_S, Broker
 from penstock_lab.rigs.local_node import local_node
 from penstock_lab.rigs.nats_server import find_nats_server, nats_server
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "streams"
+SHOWS: Final = Shows(live=True)
 BATCHED: Final = 0.5
 """Goal of batched publishing: ours is synced (fsync) before it is acknowledged, JetStream's is not."""
 CATCH_UP: Final = 5.0

@@ -19,6 +19,7 @@ from penstock.model.instant import SECOND_US
 from penstock.policy.text.python_form import drop, policy
 from penstock_lab.experiments.ces.periods import error_table, hit_rates, hit_table, period_rows
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim import World
 from penstock_lab.sim.constant_rate import BURSTS, VOICE, ConstantRateRun, ConstantRateSetting, run
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import Progress
 
 NAME: Final = "ces-overload"
+SHOWS: Final = Shows(live=False, paper="RBF", figures={"served flows": "Table 2"})
 LOADS: Final = (0.5, 1.0, 1.5, 2.0, 3.0)
 QUICK_LOADS: Final = (0.5, 1.0, 3.0)
 SECONDS: Final = 40

@@ -15,6 +15,7 @@ from penstock.cli.html_page import Table
 from penstock.core.channels.allocation import Scheme
 from penstock_lab.experiments.corona.table2 import LOAD_SLACK, spread
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.corona.polls import Phases
 from penstock_lab.sim.corona.simulation import Continuous, Corona, CoronaSetting, Legacy, Method, simulate
 from penstock_lab.sim.corona.workload import MINUTE_US, a_workload
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from penstock_lab.sim.corona.simulation import Run
 
 NAME: Final = "corona-deployment"
+SHOWS: Final = Shows(
+    live=False, paper="Corona", figures={"": "Figure 9", "the load stays within": "Figure 10"}
+)
 CHANNELS: Final = 7_500
 SUBSCRIPTIONS: Final = 150_000
 SETTING: Final = CoronaSetting(nodes=60, maintenance_us=30 * MINUTE_US, arriving_us=90 * MINUTE_US)

@@ -22,6 +22,7 @@ from penstock.core.cluster.wedges import wedge
 from penstock_lab.experiments.corona.deployment import deploy
 from penstock_lab.experiments.corona.table2 import CHANNELS, QUICK_CHANNELS, SUBSCRIPTIONS, TARGET_US
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.corona.simulation import (
     Continuous,
     Corona,
@@ -76,6 +77,11 @@ def delta_row(ring: Ring, ids: Sequence[int]) -> Claim:
 
 
 NAME: Final = "corona-figures"
+SHOWS: Final = Shows(
+    live=False,
+    paper="Corona",
+    figures={f"Fig. {number}": f"Figure {number}" for number in range(3, 9)},
+)
 FAILED: Final = 0.1
 """Share of the nodes that fail at FAIL_US."""
 FAIL_US: Final = 4 * HOUR_US + HOUR_US // 4

@@ -17,6 +17,7 @@ from penstock.cli.html_page import Table
 from penstock.core.channels.allocation import Scheme
 from penstock.model.instant import SECOND_US
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.corona.polls import Phases
 from penstock_lab.sim.corona.simulation import Continuous, Corona, CoronaSetting, Legacy, Method, simulate
 from penstock_lab.sim.corona.workload import a_workload
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from penstock_lab.sim.corona.simulation import Run
 
 NAME: Final = "corona-table2"
+SHOWS: Final = Shows(live=False, paper="Corona", figures={"": "Table 2"})
 CHANNELS: Final = 100_000
 QUICK_CHANNELS: Final = 20_000
 SUBSCRIPTIONS: Final = 50

@@ -9,6 +9,7 @@ from penstock.cli.html_page import Table
 from penstock.core.streams.options import StreamOptions
 from penstock_lab.experiments.gryphon.measures import checked, mean_delivered, mean_published, steps
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import KB, GryphonSetting, play
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from penstock_lab.sim.streams.gryphon import Played
 
 NAME: Final = "gryphon-collapse"
+SHOWS: Final = Shows(
+    live=False,
+    paper="Gryphon",
+    figures={"A: SB1": "Figure 2", "A: IB's queue": "Figure 3", "B: ": "Figure 4"},
+)
 CUT_S: Final = 20
 """When the trouble begins."""
 DOWN_S: Final = 120

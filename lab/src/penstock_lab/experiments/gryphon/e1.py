@@ -15,6 +15,7 @@ from penstock_lab.experiments.gryphon.measures import (
     steps,
 )
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import GryphonSetting, play
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from penstock_lab.sim.streams.gryphon import Played
 
 NAME: Final = "gryphon-e1"
+SHOWS: Final = Shows(live=False, paper="Gryphon", figures={"": "Figure 7", "the NACK window": "Figure 8"})
 FAILS_S: Final = 20
 DOWN_S: Final = 120
 QUICK_DOWN_S: Final = 40

@@ -20,6 +20,7 @@ from penstock_lab.experiments.gryphon.measures import (
     variation,
 )
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import KB, GryphonSetting, play
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from penstock_lab.sim.streams.gryphon import Played
 
 NAME: Final = "gryphon-e2"
+SHOWS: Final = Shows(
+    live=False,
+    paper="Gryphon",
+    figures={"PDCC: publication": "Figure 9", "PDCC: IB's output queue": "Figure 10"},
+)
 BEGINS_S: Final = 20
 PHASE_S: Final = 120
 QUICK_PHASE_S: Final = 60

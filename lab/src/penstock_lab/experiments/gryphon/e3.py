@@ -17,6 +17,7 @@ from penstock_lab.experiments.gryphon.measures import (
     steps,
 )
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import COMPLEX, KB, GryphonSetting, play
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from penstock_lab.sim.streams.gryphon import Played
 
 NAME: Final = "gryphon-e3"
+SHOWS: Final = Shows(
+    live=False,
+    paper="Gryphon",
+    figures={"": "Figure 13", "recovery rate": "Figure 14", "alerts": "Figure 15"},
+)
 GAIN: Final = 0.5
 """Δt_rec of this experiment."""
 LIMITED_S: Final = 20

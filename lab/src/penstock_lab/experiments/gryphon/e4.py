@@ -19,6 +19,7 @@ from penstock.core.streams.options import StreamOptions
 from penstock.model.instant import SECOND_US
 from penstock_lab.experiments.gryphon.measures import caught_up, checked, jain, recovered
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import PUBENDS, GryphonSetting, Played, play
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from penstock_lab.sim.streams.gryphon import Sample
 
 NAME: Final = "gryphon-e4"
+SHOWS: Final = Shows(live=False, paper="Gryphon", figures={"": "Figure 16"})
 GAINS: Final = tuple(round(-0.2 + 0.2 * step, 1) for step in range(12))
 QUICK_GAINS: Final = (-0.2, 1.0, 2.0)
 UNFAIR_GAINS: Final = (0.2, 0.6, 1.0)

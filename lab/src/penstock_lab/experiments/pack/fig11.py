@@ -22,6 +22,7 @@ import matplotlib as mpl
 from penstock.cli.html_page import Table
 from penstock.core.queues import Smoothing
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import Progress
 
 NAME: Final = "pack-fig11"
+SHOWS: Final = Shows(live=False, paper="PACK", figures={"": "Figure 11"})
 NEAR: Final = 0.25
 """A number holds within this share of the paper's."""
 RUNS: Final = 10

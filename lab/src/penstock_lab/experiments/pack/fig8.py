@@ -32,6 +32,7 @@ from penstock.model.instant import SECOND_US
 from penstock.policy import evaluate
 from penstock.policy.text.python_form import drop, policy
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim import World
 from penstock_lab.sim.pack_queue import Figure8Setting, run
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from penstock_lab.sim.pack_queue import QueueRun
 
 NAME: Final = "pack-fig8"
+SHOWS: Final = Shows(live=False, paper="PACK", figures={"": "Figure 8"})
 CAPACITY: Final = 100
 """Items in the queue; the paper does not say. 100 events are four seconds of this link."""
 

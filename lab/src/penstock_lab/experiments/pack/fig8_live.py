@@ -35,6 +35,7 @@ from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.rigs.brokers import Broker, mosquitto, our_node
 from penstock_lab.rigs.raw_client import RawClient
 from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.pack_queue import Figure8Setting, QueueRun
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import Progress
 
 NAME: Final = "pack-fig8-live"
+SHOWS: Final = Shows(live=True, paper="PACK", figures={"": "Figure 8"})
 MINUTES: Final = 10.0
 QUICK_MINUTES: Final = 1.0
 MOST_MINUTES: Final = 24 * 60.0

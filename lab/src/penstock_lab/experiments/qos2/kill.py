@@ -23,11 +23,13 @@ from penstock_lab.experiments.qos2.clients import CLIENTS, WINDOW
 from penstock_lab.experiments.qos2.nodes import Nodes
 from penstock_lab.experiments.qos2.relay import Relay
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from penstock_lab.experiments.qos2.clients import Publisher, Subscriber
     from penstock_lab.experiments.result import Progress
 
+SHOWS: Final = Shows(live=True)
 ROUNDS: Final = 200
 """Rounds for each client and version."""
 VERSIONS: Final = {"4": 4, "5": 5}

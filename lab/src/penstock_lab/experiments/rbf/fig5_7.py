@@ -38,6 +38,7 @@ from penstock_lab.experiments.rbf.sweep import (
     words_loaded,
 )
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import Progress
 
 NAME: Final = "rbf-figures"
+SHOWS: Final = Shows(
+    live=False, paper="RBF", figures={f"Figure {number}": f"Figure {number}" for number in (5, 6, 7)}
+)
 STDC: Final = tuple(round(0.1 + 0.05 * step, 2) for step in range(12))
 QUICK_STDC: Final = (0.1, 0.4, 0.65)
 REPEATS: Final = 20

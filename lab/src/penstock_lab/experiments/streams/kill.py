@@ -23,6 +23,7 @@ from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.experiments.streams.processes import PER_S, KillTree
 from penstock_lab.experiments.streams.programs import AGAIN, TWICE
 from penstock_lab.rigs.nats_server import nats_server
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import Progress
     from penstock_lab.experiments.streams.processes import Process
 
+SHOWS: Final = Shows(live=True)
 ROUNDS: Final = 50
 QUICK_ROUNDS: Final = 6
 RUN_S: Final = (0.1, 1.0)

@@ -9,6 +9,7 @@ from penstock_lab.experiments.gryphon.e1 import rows, table
 from penstock_lab.experiments.gryphon.live.tree import MESSAGE_BYTES, RATE, Change, LiveSetting, play
 from penstock_lab.experiments.gryphon.measures import checked, mean_published, recovered
 from penstock_lab.experiments.result import ExperimentResult
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from penstock_lab.sim.streams.gryphon import Played, Sample
 
 NAME: Final = "gryphon-e1-live"
+SHOWS: Final = Shows(live=True, paper="Gryphon", figures={"": "Figure 7", "the NACK window": "Figure 8"})
 FAILS_S: Final = 15
 DOWN_S: Final = 20
 QUICK_DOWN_S: Final = 14

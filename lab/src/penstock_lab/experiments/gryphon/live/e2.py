@@ -10,6 +10,7 @@ from penstock_lab.experiments.gryphon.e2 import follows
 from penstock_lab.experiments.gryphon.live.tree import MESSAGE_BYTES, RATE, Change, LiveSetting, play
 from penstock_lab.experiments.gryphon.measures import checked, mean_delivered, mean_published
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import KB
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from penstock_lab.sim.streams.gryphon import Played
 
 NAME: Final = "gryphon-e2-live"
+SHOWS: Final = Shows(
+    live=True,
+    paper="Gryphon",
+    figures={"PDCC: publication": "Figure 9", "PDCC: IB's output queue": "Figure 10"},
+)
 BEGINS_S: Final = 10
 PHASE_S: Final = 45
 QUICK_PHASE_S: Final = 35

@@ -1,0 +1,7 @@
+"""What is kept of a run of an experiment or a benchmark, and how all of them are run.
+
+shows.py       what an experiment or a benchmark declares: its paper and figures, live or simulated
+stored.py      when, where and from what a run was made; the files that keep runs
+table.py       rows of experiments and benchmarks in one table
+everything.py  every run in a process of its own, within a time; a failure does not stop the others
+"""

@@ -1,0 +1,81 @@
+"""`penstock reproduce all`: a failing experiment is a row, and the exit code that of a single run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from penstock_lab.cli import bench, reproduce
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+
+def run(command: Any, *words: str) -> Any:
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, list(words))
+
+
+def test_one_failing_experiment_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {name: reproduce.EXPERIMENTS[name] for name in ("ces-overload", "ward")}
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"no-such": "", **known})
+    monkeypatch.setattr(reproduce, "LIVE", {})
+    store = tmp_path / "measured"
+    words = ("all", "--quick", "--json", "--out", str(tmp_path / "out"), "--store", str(store))
+    done = run(reproduce.reproduce, *words)
+    assert done.exit_code == 2, done.output
+    found = json.loads(done.stdout)
+    assert found["ok"] is False
+    assert [(each["of"], each["exit"]) for each in found["errors"]] == [("no-such", 2)]
+    assert {row["of"] for row in found["table"]} == {"no-such", "ces-overload", "ward"}
+    assert [row["ok"] for row in found["table"] if row["of"] == "no-such"] == [False]
+    assert {row["how"] for row in found["table"] if row["of"] == "ward"} == {"simulated"}
+    assert found["run"]["command"] == "penstock reproduce all --quick"
+    assert sorted(found["runs"]) == ["ces-overload", "ward"]
+    assert "ward: " in done.stderr
+    assert sorted(path.name for path in store.iterdir()) == [
+        "reproduce-ces-overload.json",
+        "reproduce-ward.json",
+    ]
+    kept = json.loads((store / "reproduce-ward.json").read_text())
+    assert kept["run"]["command"] == "penstock reproduce ward --quick --seed 1"
+    assert kept["rows"] == found["runs"]["ward"]["rows"]
+
+
+@pytest.mark.parametrize(("check", "code"), [((), 0), (("--check",), 1)])
+def test_a_missed_goal_is_the_exit_code_only_if_asked(
+    monkeypatch: pytest.MonkeyPatch, check: tuple[str, ...], code: int
+) -> None:
+    row = {"name": "x", "value": 1, "unit": "s", "rival": "r", "rival_value": 1, "ratio": 1, "goal": 2}
+    found = {
+        "bench": "b",
+        "rows": [row | {"ok": False, "note": "", "figure": ""}],
+        "paper": "",
+        "how": "live",
+    }
+
+    def ended(*_: object, **__: object) -> list[Any]:
+        from penstock_lab.runs.everything import Ended  # noqa: PLC0415
+
+        return [Ended("b", 1.0, found)]
+
+    monkeypatch.setattr("penstock_lab.cli.everything.run_all", ended)
+    done = run(bench.bench, "all", "--quick", *check)
+    assert done.exit_code == code
+    assert "0 rows hold, 1 do not, 0 are not judged" in done.stdout
+
+
+@pytest.mark.parametrize("words", [("all", "--minutes", "3"), ("all", "--rounds", "3")])
+def test_options_of_one_experiment_are_not_those_of_all(words: tuple[str, ...]) -> None:
+    done = run(reproduce.reproduce, *words)
+    assert done.exit_code == 2
+    assert "'all' has no option" in " ".join(done.output.replace("│", " ").split())
