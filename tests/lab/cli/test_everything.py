@@ -9,7 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.cli import bench, reproduce
+from penstock_lab.runs.everything import Ended
+from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,17 +58,10 @@ def test_one_failing_experiment_does_not_stop_the_others(
 def test_a_missed_goal_is_the_exit_code_only_if_asked(
     monkeypatch: pytest.MonkeyPatch, check: tuple[str, ...], code: int
 ) -> None:
-    row = {"name": "x", "value": 1, "unit": "s", "rival": "r", "rival_value": 1, "ratio": 1, "goal": 2}
-    found = {
-        "bench": "b",
-        "rows": [row | {"ok": False, "note": "", "figure": ""}],
-        "paper": "",
-        "how": "live",
-    }
+    missed = BenchmarkResult("b", (BenchmarkRow("x", 1.0, "s", "r", 1.0, 1.0, 2.0),), 1.0)
+    found = bench.described(missed, Shows(live=True), "c", quick=True)
 
-    def ended(*_: object, **__: object) -> list[Any]:
-        from penstock_lab.runs.everything import Ended  # noqa: PLC0415
-
+    def ended(*_: object, **__: object) -> list[Ended]:
         return [Ended("b", 1.0, found)]
 
     monkeypatch.setattr("penstock_lab.cli.everything.run_all", ended)

@@ -26,7 +26,7 @@ def test_rows_of_an_experiment() -> None:
 def test_rows_of_a_benchmark() -> None:
     measured = (
         BenchmarkRow("fast", 1_234_567.0, "msg/s", "mosquitto", 94_900.0, 13.0, 6.0, note="if slow"),
-        BenchmarkRow("alone", 0.00123, "s"),
+        BenchmarkRow("alone", 1.234, "s"),
     )
     found = bench.described(BenchmarkResult("b", measured, 1.0), Shows(live=False), "c", quick=False)
     assert rows_of(found) == [
@@ -40,7 +40,7 @@ def test_rows_of_a_benchmark() -> None:
             ok=True,
             note="if slow",
         ),
-        TableRow("bench b", "", "alone", "–", "0.00123 s", "simulated", ok=None),
+        TableRow("bench b", "", "alone", "–", "1.23 s", "simulated", ok=None),
     ]
 
 

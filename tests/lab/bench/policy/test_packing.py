@@ -37,7 +37,7 @@ def test_the_json_shape() -> None:
         )
     )
     assert found.keys() >= {"bench", "rows", "seconds", "note"}
-    keys = {"name", "value", "unit", "rival", "rival_value", "ratio", "goal", "ok"}
+    keys = {"name", "value", "unit", "rival", "rival_value", "ratio", "goal", "ok", "note"}
     assert found["rows"][0].keys() == keys
 
 
