@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import shutil
 import socket
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 KEEP_S = 300
 WAIT_S = 120
+INSTALL_S = 300
 
 
 def wait(happened: Callable[[], object], *, seconds: float = WAIT_S) -> None:
@@ -332,7 +334,11 @@ class Npm:
         )
         self._thread = Thread(target=self._read)
         self._thread.start()
-        self._answered()
+        try:
+            self._answered()
+        except BaseException:
+            self.vanish()  # what is left open would fail later tests
+            raise
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -345,7 +351,8 @@ class Npm:
                 self._done.append(said)
 
     def _answered(self) -> None:
-        wait(lambda: self._done)
+        wait(lambda: self._done or self._process.poll() is not None)
+        assert self._done, f"Node has ended with {self._process.poll()}"
         said = self._done.pop()
         assert "done" in said, said
 
@@ -380,14 +387,26 @@ class Npm:
 
 
 def install_npm_mqtt(folder: Path) -> str:
-    """Put npm's mqtt into a folder, once; empty, or why that is not possible."""
+    """Put npm's mqtt into a folder, once; empty, or why that is not possible.
+
+    Tests run in several processes: the first installs it, the others wait, and none sees half of it.
+    """
     if shutil.which("node") is None or shutil.which("npm") is None:
         return "node and npm are not installed"
-    if (folder / "node_modules" / "mqtt" / "package.json").is_file():
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done, whole = folder / "done", folder / "node_modules"
+        if done.is_file():
+            return ""
+        shutil.rmtree(whole, ignore_errors=True)  # an installation that was broken off
+        command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "mqtt@5"]
+        try:
+            npm = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"npm does not get the package mqtt within {INSTALL_S} s"
+        if npm.returncode:
+            return f"npm cannot install the package mqtt: {npm.stderr.strip()[:200]}"
+        done.touch()
         return ""
-    command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "mqtt@5"]
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
-    except subprocess.TimeoutExpired:
-        return "npm does not get the package mqtt in time"
-    return f"npm cannot install the package mqtt: {done.stderr.strip()[:200]}" if done.returncode else ""
