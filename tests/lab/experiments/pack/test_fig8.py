@@ -8,8 +8,11 @@ import pytest
 from tests.kit.progress import silent
 
 from penstock.cli.html_page import Page
+from penstock.core.queues import PackingQueue, QueueOptions
+from penstock.policy.text.python_form import drop, policy
 from penstock_lab.experiments import ward
 from penstock_lab.experiments.pack import fig8
+from penstock_lab.experiments.pack.queue_figures import QueueContestant
 from penstock_lab.experiments.result import Claim, ExperimentResult, add_result
 
 if TYPE_CHECKING:
@@ -27,6 +30,26 @@ def figure8(tmp_path_factory: pytest.TempPathFactory) -> ExperimentResult:
 
 def test_every_row_holds_with_a_seed_the_numbers_were_not_chosen_for(figure8: ExperimentResult) -> None:
     assert [row.what for row in figure8.rows if row.ok is False] == []
+
+
+def packing(*shares: float) -> QueueContestant:
+    """A packing queue with other lots than the paper's."""
+    mine = policy(*(drop.random(share) for share in shares))
+    return QueueContestant("pack", "PACK", lambda: PackingQueue(mine, QueueOptions(capacity_events=100)))
+
+
+@pytest.mark.parametrize(
+    ("shares", "ok"), [((0.1, 0.25, 0.5), True), ((0.1, 0.32, 0.5), False), ((0.01, 0.25, 0.5), False)]
+)
+def test_level_2_is_judged_by_the_packs_of_the_run(shares: tuple[float, ...], ok: bool) -> None:
+    found = fig8.measure(packing(*shares), seed=3, seconds=200)
+    assert fig8.level_two(found).ok is ok, fig8.level_two(found).ours
+
+
+def test_a_run_without_a_pack_at_level_2_does_not_hold() -> None:
+    found = fig8.measure(packing(0.6), seed=3, seconds=60, seeds=1)
+    assert found.packs > 0
+    assert fig8.level_two(found).ok is False
 
 
 def test_the_picture_is_there(figure8: ExperimentResult) -> None:

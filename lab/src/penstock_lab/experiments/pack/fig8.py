@@ -8,12 +8,7 @@ constant one, loss in bursts instead of a steady 30 %, and most packs at level 2
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib.util import find_spec
-from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Final, Protocol
-
-import matplotlib as mpl
+from typing import TYPE_CHECKING, Final
 
 from penstock.cli.html_page import Table
 from penstock.core.queues import (
@@ -26,18 +21,15 @@ from penstock.core.queues import (
     QueueOptions,
     Smoothing,
 )
-from penstock.errors import SimulationError
-from penstock.model.event import Event
-from penstock.model.instant import SECOND_US
-from penstock.policy import evaluate
 from penstock.policy.text.python_form import drop, policy
+from penstock_lab.experiments.pack.queue_figures import QueueContestant, QueueFigures, drawn, figures_of
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.runs.shows import Shows
 from penstock_lab.sim import World
 from penstock_lab.sim.pack_queue import Figure8Setting, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from penstock_lab.experiments.result import Progress
@@ -53,19 +45,13 @@ SECONDS: Final = 600
 QUICK_SECONDS: Final = 200
 SEEDS: Final = 5
 """Runs per contestant, each with other lots."""
+LEVEL2: Final = 0.325
+"""The share that RANDOM 10 % and 25 % together drop."""
+LEVEL2_WITHIN: Final = 0.02
+"""Lots of some 12,000 events in a quick run: five standard deviations."""
 HOUR_SECONDS: Final = 3_600
 HOUR_SEEDS: Final = 2
 """Runs of an hour: what a controller does in the first ten minutes need not last."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueContestant:
-    """A queue, and whether its digests are sent to the receiver."""
-
-    name: str
-    label: str
-    make: Callable[[], BoundedQueue]
-    digests_on_wire: bool = True
 
 
 def _plain() -> QueueOptions:
@@ -92,46 +78,6 @@ CONTESTANTS: Final = (
 PACKING: Final = ("pack", "pack-ladder", "pack-printed")
 
 
-class PackStatistics(Protocol):
-    """What a queue, or a node, says of its packs."""
-
-    @property
-    def packs_by_level(self) -> Mapping[int, int]:
-        """Packs by the level that made room; 0: the worst case."""
-        ...
-
-    @property
-    def conserved(self) -> bool:
-        """Whether every event accepted is accounted for."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFigures:
-    """One contestant over all its runs; everything counts from the first overflow on."""
-
-    contestant: QueueContestant
-    mean_s: float
-    p99_s: float
-    spread_s: float
-    """Standard deviation of the latency."""
-    loss: float
-    quiet: float
-    """Share of one-second windows without loss."""
-    worst: float
-    """Loss in the worst one-second window."""
-    levels: dict[int, int]
-    packs: int
-    turnaround_s: float | None
-    conserved: bool
-    first: QueueRun
-    """The run of the first seed, which is drawn."""
-
-    def share(self, level: int) -> float:
-        """Return the share of packs that ended at a level."""
-        return self.levels.get(level, 0) / self.packs if self.packs else 0.0
-
-
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
     """Run all contestants; pictures go to `out`, if given."""
     length = QUICK_SECONDS if quick else SECONDS
@@ -150,7 +96,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     progress(steps, steps, "plots")
     plots: tuple[Path, ...] = ()
     if out is not None:
-        plots = drawn(list(found.values()), out)
+        plots = drawn(list(found.values()), out, name=NAME)
     shortened = " (shortened by --quick)" if quick else ""
     return ExperimentResult(
         experiment=NAME,
@@ -158,16 +104,16 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
         setting=f"{length} s of simulated time{shortened}, {SEEDS} runs each, an event every 30 ms, "
         f"50 kbit/s, a queue of {CAPACITY}, policy RANDOM 10 / 25 / 50 %; "
         f"levels over {'the same time' if quick else f'an hour, {HOUR_SEEDS} runs'}",
-        rows=(*rows(found), *_levels_over(hour, quick=quick), accounted(found)),
+        rows=(
+            *rows(found),
+            level_two(found["pack"]),
+            *_levels_over(hour, quick=quick),
+            accounted(found),
+        ),
         tables=(table(list(found.values())),),
         plots=plots,
         seed=seed,
     )
-
-
-def drawn(found: list[QueueFigures], out: Path, *, name: str = NAME) -> tuple[Path, ...]:
-    """Draw the pictures; none where matplotlib is not installed."""
-    return () if find_spec("matplotlib") is None else draw(found, out, name=name)
 
 
 def measure(contestant: QueueContestant, seed: int, seconds: int, *, seeds: int = SEEDS) -> QueueFigures:
@@ -184,78 +130,9 @@ def measure(contestant: QueueContestant, seed: int, seconds: int, *, seeds: int 
     return figures_of(contestant, runs, [queue.statistics() for queue in queues], seconds=seconds)
 
 
-def figures_of(
-    contestant: QueueContestant,
-    runs: list[QueueRun],
-    statistics: Sequence[PackStatistics],
-    *,
-    seconds: int,
-) -> QueueFigures:
-    """Figures of one contestant from what receivers got and what the queues say."""
-    latencies = sorted(latency for seen in runs for latency in latencies_s(seen))
-    if not latencies:
-        raise SimulationError(f"the queue never filled within {seconds} s; take a longer run")
-    windows = [loss for seen in runs for _, loss in losses_by_second(seen)]
-    levels: dict[int, int] = {}
-    for one in statistics:
-        for level, count in one.packs_by_level.items():
-            levels[level] = levels.get(level, 0) + count
-    turnarounds = [
-        pack.turnaround_us for seen in runs for pack in seen.packs if pack.turnaround_us is not None
-    ]
-    return QueueFigures(
-        contestant=contestant,
-        mean_s=fmean(latencies),
-        p99_s=latencies[int(0.99 * (len(latencies) - 1))],
-        spread_s=pstdev(latencies),
-        loss=fmean(windows),
-        quiet=sum(loss == 0 for loss in windows) / len(windows),
-        worst=max(windows),
-        levels=dict(sorted(levels.items())),
-        packs=sum(levels.values()),
-        turnaround_s=fmean(turnarounds) / SECOND_US if turnarounds else None,
-        conserved=all(one.conserved for one in statistics),
-        first=runs[0],
-    )
-
-
-def latencies_s(seen: QueueRun) -> list[float]:
-    """Return the latency of each event received that was published after the first overflow."""
-    start_us = seen.first_overflow_us
-    if start_us is None:
-        return []
-    return [(at_us - event.ts_us) / SECOND_US for at_us, event in seen.arrivals if event.ts_us >= start_us]
-
-
-def losses_by_second(seen: QueueRun) -> list[tuple[int, float]]:
-    """Return (second of publication, share lost) from the first overflow to the last event received."""
-    start_us = seen.first_overflow_us
-    if start_us is None or not seen.arrivals:
-        return []
-    received = {event.seq for _, event in seen.arrivals}
-    last = max(received)
-    published: dict[int, int] = {}
-    lost: dict[int, int] = {}
-    for event in seen.published:
-        if event.ts_us < start_us or event.seq > last:
-            continue
-        second = event.ts_us // SECOND_US
-        published[second] = published.get(second, 0) + 1
-        lost[second] = lost.get(second, 0) + (event.seq not in received)
-    return [(second, lost[second] / published[second]) for second in published]
-
-
-def fresh_share(level: int, events: int = 20_000) -> float:
-    """Return the share that a pack at this level drops of a queue never packed before."""
-    queue = [Event("vitals", b"", 0, sender="sensor", seq=seq) for seq in range(events)]
-    packed = evaluate.pack(POLICY, queue, level=level, now_us=0)
-    return sum(effect.dropped for effect in packed.effects) / events
-
-
 def rows(found: dict[str, QueueFigures]) -> tuple[Claim, ...]:
     """What the paper says of latency and loss."""
     tail, pack = found["drop-tail"], found["pack"]
-    level2 = fresh_share(2)
     return (
         Claim(
             "drop-tail loses what the link cannot carry",
@@ -295,13 +172,22 @@ def rows(found: dict[str, QueueFigures]) -> tuple[Claim, ...]:
             f"{pack.quiet:.0%} of the seconds without loss, worst second {pack.worst:.0%}",
             ok=pack.quiet > 0.05 and pack.worst > 1.5 * tail.worst and tail.quiet < 0.01,
         ),
-        Claim(
-            "level 2 drops 0.1 + 0.9 · 0.25",
-            "0.325",
-            f"{level2:.3f}",
-            ok=abs(level2 - 0.325) < 0.01,
-            note="of events never packed before; the same event falls the same way in every pack",
-        ),
+    )
+
+
+def level_two(pack: QueueFigures) -> Claim:
+    """What the run's own packs at level 2 dropped, as the paper's Figure 8(c) shows of its own."""
+    found = pack.level2
+    return Claim(
+        "packs at level 2 drop 0.1 + 0.9 · 0.25",
+        f"{LEVEL2}",
+        "no pack at level 2"
+        if found is None
+        else f"{found.first:.3f} of events packed for the first time, {found.queue:.3f} of the queue, "
+        f"in {found.packs} packs",
+        ok=found is not None and abs(found.first - LEVEL2) < LEVEL2_WITHIN,
+        note="fails if the filters up to level 2 drop another share, or if no pack is at level 2; what "
+        "stayed in one pack stays in the next, so of the whole queue it is less",
     )
 
 
@@ -360,50 +246,3 @@ def table(found: list[QueueFigures], title: str = "Simulated") -> Table:
 
 def _levels(measured: QueueFigures) -> str:
     return " / ".join(f"{measured.share(level):.0%}" for level in (1, 2, 3, 0)) if measured.packs else "–"
-
-
-mpl.use("Agg")
-
-SHOWN: Final = {"drop-tail": "#999999", "drop-oldest": "#c28e2c", "pack": "#1f6f8b"}
-LEVELS: Final = {1: "#8fc1a9", 2: "#1f6f8b", 3: "#d1495b", 0: "#000000"}
-SHOWN_SECONDS: Final = 120
-"""The first two minutes are drawn: after that it repeats."""
-
-
-def draw(found: list[QueueFigures], out: Path, *, name: str = NAME) -> tuple[Path, ...]:
-    """Write the picture to a folder, which is created if needed."""
-    from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
-
-    out.mkdir(parents=True, exist_ok=True)
-    figure, (latency, loss, packs) = plt.subplots(3, 1, figsize=(9, 9), sharex=True, layout="constrained")
-    for measured in found:
-        colour = SHOWN.get(measured.contestant.name)
-        if colour is None:
-            continue
-        label = measured.contestant.label
-        seen = measured.first
-        points = [(at / SECOND_US, (at - event.ts_us) / SECOND_US) for at, event in seen.arrivals]
-        latency.plot(*zip(*points, strict=True), color=colour, lw=1, label=label)
-        if measured.contestant.name != "drop-oldest":
-            seconds = losses_by_second(seen)
-            loss.plot(*zip(*seconds, strict=True), color=colour, lw=1, label=label)
-        for pack in seen.packs:
-            packs.vlines(pack.at_us / SECOND_US, 0, pack.ratio, color=LEVELS[pack.level], lw=2)
-    for level, colour in LEVELS.items():
-        packs.vlines([], 0, 0, color=colour, lw=2, label=f"level {level}" if level else "worst case")
-    latency.set(ylabel="latency, s", ylim=(0, None), title="(a) Latency seen by the receiver")
-    loss.set(ylabel="share lost", ylim=(0, 1), title="(b) Loss by second of publication")
-    packs.set(
-        ylabel="share dropped",
-        ylim=(0, 1),
-        xlabel="time, s",
-        xlim=(0, SHOWN_SECONDS),
-        title="(c) Packs on the node",
-    )
-    for panel, place in ((latency, "lower right"), (loss, "upper right"), (packs, "upper right")):
-        panel.legend(loc=place, fontsize=8)
-        panel.grid(alpha=0.25)
-    path = out / f"{name}.png"
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return (path,)

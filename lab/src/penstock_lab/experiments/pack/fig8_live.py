@@ -30,7 +30,8 @@ from penstock.mqtt.packets.publish import Publish, ack_frame
 from penstock.node.broker.status import Account
 from penstock.policy.text.forms import to_json
 from penstock_lab.experiments.pack import fig8
-from penstock_lab.experiments.pack.fig8 import CAPACITY, CONTESTANTS, POLICY, QueueFigures
+from penstock_lab.experiments.pack.fig8 import CAPACITY, CONTESTANTS, POLICY
+from penstock_lab.experiments.pack.queue_figures import QueueFigures, drawn, figures_of
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.rigs.brokers import Broker, mosquitto, our_node
 from penstock_lab.rigs.raw_client import RawClient
@@ -130,7 +131,7 @@ def reproduce(
             fig8.table(list(found.values()), "Over TCP"),
             fig8.table(list(simulated.values()), "In the simulator, the same setting"),
         ),
-        plots=() if out is None else fig8.drawn(list(found.values()), out, name=NAME),
+        plots=() if out is None else drawn(list(found.values()), out, name=NAME),
         seed=seed,
     )
 
@@ -263,7 +264,7 @@ async def _ask(receiver: LiveReceiver) -> None:
 
 def _figures(receiver: LiveReceiver, seconds: int) -> QueueFigures:
     contestant = next(each for each in CONTESTANTS if each.name == receiver.name)
-    return fig8.figures_of(contestant, [receiver.seen], [receiver], seconds=seconds)
+    return figures_of(contestant, [receiver.seen], [receiver], seconds=seconds)
 
 
 def _rows(
