@@ -138,13 +138,14 @@ def no_progress(done: int, total: int, what: str) -> None:
 
 @needs_mosquitto
 def test_bench_node_runs_every_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput, "QUICK", throughput.NodeEffort(0.01, 2, 2, 0.05, 2))
+    monkeypatch.setattr(throughput, "QUICK", throughput.NodeEffort(0.01, 2, 2, 0.05, 2, 4))
     check(throughput.measure(quick=True, progress=no_progress).as_json(), "node")
 
 
 @needs_mosquitto
 def test_bench_attach_lets_everyone_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attach, "CLIENTS", 50)
+    monkeypatch.setattr(attach, "TIMES_FEW", 1)
     monkeypatch.setattr(attach, "IDLE", 200)
     check(attach.measure(quick=True, progress=no_progress).as_json(), "attach")
 

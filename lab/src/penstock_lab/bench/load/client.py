@@ -45,6 +45,10 @@ class LoadShape:
     """Whether the sessions of receivers outlive their connections."""
     stalled: int = 0
     """Additional receivers that never read."""
+    stalled_policy: str = ""
+    """Policy that these subscribe with; empty for none."""
+    readings: bool = False
+    """Whether payloads are JSON with a pulse that varies, for policies that look at it; else all bytes 0."""
     give_up_s: float = GIVE_UP_S
     """A run in which nothing arrives for this long has lost messages."""
 
@@ -55,12 +59,25 @@ class LoadShape:
             return WINDOW_QOS1
         return WINDOW if self.receivers == 1 else WINDOW_MANY
 
-    def frames(self, topic: str, count: int = 1, *, payload: bytes = bytes(PAYLOAD_BYTES)) -> list[bytes]:
+    def frames(self, topic: str, count: int = 1) -> list[bytes]:
         """PUBLISH packets of one size, with identifiers from 1 on where they need one."""
         return [
-            encode(Publish(topic, payload, qos=self.qos, packet_id=number if self.qos else 0), self.version)
+            encode(
+                Publish(
+                    topic,
+                    _reading(number) if self.readings else bytes(PAYLOAD_BYTES),
+                    qos=self.qos,
+                    packet_id=number if self.qos else 0,
+                ),
+                self.version,
+            )
             for number in range(1, count + 1)
         ]
+
+
+def _reading(number: int) -> bytes:
+    """A pulse from 40 to 159, in an order without a pattern; spaces make all of one size."""
+    return (b'{"pulse": %d}' % (40 + number * 7_919 % 120)).ljust(PAYLOAD_BYTES)
 
 
 ANSWER_S: Final = 30

@@ -61,7 +61,7 @@ class Receivers:
             for number in range(shape.stalled)
         ]
         for sock in self._stalled:
-            subscribe(sock, topic, qos=shape.qos, version=shape.version)
+            subscribe(sock, topic, qos=shape.qos, version=shape.version, policy=shape.stalled_policy)
         self._buffer = bytearray(READ_BYTES)
         self._view = memoryview(self._buffer)
 

@@ -32,9 +32,12 @@ READ_BYTES: Final = 65_536
 
 @dataclass(slots=True)
 class _Client:
+    name: str
     number: int
     sock: socket.socket
     began_ns: int
+    asked_ns: int = 0
+    """When CONNECT was sent: the paper's attach request."""
     dialling: bool = True
     framer: Framer = field(default_factory=Framer)
     connack_ns: int = 0
@@ -50,8 +53,8 @@ class _Client:
             raise OSError(problem, "a client cannot connect")
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         properties = Properties(session_expiry_s=KEEP_S, receive_maximum=WINDOW)
-        name = f"client-{self.number}"
-        asked = Connect(name, clean_start=False, keep_alive_s=KEEP_S, properties=properties)
+        asked = Connect(self.name, clean_start=False, keep_alive_s=KEEP_S, properties=properties)
+        self.asked_ns = time.monotonic_ns()
         self.sock.sendall(encode(asked, V5))
 
     def hear(self, chunk: bytes, now_ns: int) -> None:
@@ -75,25 +78,37 @@ class _Client:
         return [packet for packet in found if isinstance(packet, Publish)]
 
 
-class Attaching:
-    """Clients with persistent sessions, each subscribed to a topic of its own."""
+@dataclass(frozen=True, slots=True)
+class AttachTimes:
+    """When things happened to one client, in nanoseconds after its connection began."""
 
-    def __init__(self, port: int, clients: int) -> None:
+    asked_ns: int
+    """CONNECT was sent."""
+    connack_ns: int
+    first_ns: int
+    """The first waiting message arrived; 0 or less if none waited."""
+
+
+class Attaching:
+    """Clients with persistent sessions, each subscribed to a topic of its own.
+
+    Several groups, with names of their own, may be at one broker.
+    """
+
+    def __init__(self, port: int, clients: int, group: str = "client") -> None:
         self._port = port
         self._count = clients
-        self._publisher = connect(port, "publisher")
+        self._group = group
+        self._publisher = connect(port, f"{group}-publisher")
         everyone = self._attach(lambda client: bool(client.connack_ns))
         for client in everyone:
-            wanted = Subscribe(1, (Subscription(_topic(client.number), qos=1),))
+            wanted = Subscribe(1, (Subscription(self._topic(client.number), qos=1),))
             client.sock.sendall(encode(wanted, V5))
         self._until(lambda client: client.subscribed, everyone)
         self._detach(everyone)
 
-    def run(self, events: int) -> list[tuple[int, int]]:
-        """Publish messages for each detached client, then attach all clients again.
-
-        Returns for each client the time to CONNACK, and to the first message if any waits, in nanoseconds.
-        """
+    def run(self, events: int) -> list[AttachTimes]:
+        """Publish messages for each detached client, then attach all clients again."""
         self._publish(events)
         everyone = self._attach(lambda client: client.connack_ns > 0 and len(client.heard) >= events)
         expected = [b"%d" % number for number in range(events)]
@@ -103,7 +118,12 @@ class Attaching:
                     f"client {client.number} got {len(client.heard)} messages, or not in order"
                 )
         self._detach(everyone)
-        return [(one.connack_ns - one.began_ns, one.first_ns - one.began_ns) for one in everyone]
+        return [
+            AttachTimes(
+                one.asked_ns - one.began_ns, one.connack_ns - one.began_ns, one.first_ns - one.began_ns
+            )
+            for one in everyone
+        ]
 
     def _attach(self, done: Callable[[_Client], bool]) -> list[_Client]:
         """Connect all clients at once."""
@@ -111,7 +131,7 @@ class Attaching:
         for number in range(self._count):
             sock = socket.socket()
             sock.setblocking(False)
-            everyone.append(_Client(number, sock, time.monotonic_ns()))
+            everyone.append(_Client(f"{self._group}-{number}", number, sock, time.monotonic_ns()))
             sock.connect_ex((HOST, self._port))
         self._until(done, everyone)
         return everyone
@@ -156,7 +176,7 @@ class Attaching:
         for number in range(events):
             for client in range(self._count):
                 packet_id = packet_id % 0xFFFF + 1
-                message = Publish(_topic(client), b"%d" % number, qos=1, packet_id=packet_id)
+                message = Publish(self._topic(client), b"%d" % number, qos=1, packet_id=packet_id)
                 self._publisher.sendall(encode(message, V5))
                 waiting += 1
                 while waiting >= BATCH:
@@ -170,6 +190,5 @@ class Attaching:
             raise WorkerFailed("the broker closed the publisher's connection")
         return len(framer.feed(chunk))
 
-
-def _topic(number: int) -> str:
-    return f"attach/{number}"
+    def _topic(self, number: int) -> str:
+        return f"attach/{self._group}/{number}"

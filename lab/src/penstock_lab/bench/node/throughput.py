@@ -14,6 +14,7 @@ from penstock_lab.bench.load.client import PAYLOAD_BYTES, WINDOW, LoadShape
 from penstock_lab.bench.load.generator import Load, Paced
 from penstock_lab.bench.load.relay import Relay
 from penstock_lab.bench.load.worker import Worker
+from penstock_lab.bench.node import behind
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.rigs.brokers import Broker, find_mosquitto, mosquitto, our_node
 from penstock_lab.runs.shows import Shows
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 NAME: Final = "node"
 SHOWS: Final = Shows(
-    live=True, paper="PACK", figures={"QoS 0, 1 → 16": "Figure 7", "latency, 1 → 16": "Figure 7"}
+    live=True,
+    paper="PACK",
+    figures=dict.fromkeys(("QoS 0, 1 → 16", "latency, 1 → 16", "policies at work"), "Figure 7"),
 )
 RIVAL_SETTINGS: Final = ("max_queued_messages 0", "max_queued_bytes 0")
 """No bounds: with its defaults Mosquitto would drop."""
@@ -42,7 +45,6 @@ LATENCY: Final = 1 / 1.2
 """Goal for latency: at most 1.2 times the rival's."""
 WITH_POLICY: Final = 1 / 1.1
 """Goal for installed policies that have nothing to do: they may cost a tenth."""
-STALLED: Final = 0.95
 
 AGAINST_RIVAL: Final = (
     (LoadShape(name="QoS 0, 1 → 1"), 6.0),
@@ -61,8 +63,6 @@ SLOTTED: Final = (
 """Loads at a listener with time slots, against one without: each message is classified there."""
 KEPT: Final = LoadShape(name="QoS 1, 1 → 1, session kept", qos=1, kept=True)
 """Ours has each message on disk before anybody gets it; the rival keeps sessions in memory."""
-HEALTHY: Final = LoadShape(name="QoS 0, 1 → 10", receivers=10)
-BESIDE: Final = LoadShape(name="QoS 0, 1 → 9, and 1 stalled", receivers=9, stalled=1)
 
 _numbers: Final = count(1)
 
@@ -79,10 +79,12 @@ class NodeEffort:
     paced_s: float
     pairs_paced: int
     """Pairs of runs that measure latency."""
+    pairs_stalled: int
+    """Most pairs of runs beside a stalled receiver, if fewer do not tell whether the goal is reached."""
 
 
-QUICK: Final = NodeEffort(0.08, 11, 31, 0.3, 11)
-FULL: Final = NodeEffort(0.15, 31, 61, 0.5, 31)
+QUICK: Final = NodeEffort(0.08, 11, 31, 0.3, 11, 150)
+FULL: Final = NodeEffort(0.15, 31, 61, 0.5, 31, 300)
 
 
 def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
@@ -92,7 +94,7 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
     effort = QUICK if quick else FULL
     ours_config = {"queues": {"events": QUEUE_EVENTS}, "sys_interval_s": 0}
     done = len(AGAINST_RIVAL)
-    steps = done + 6
+    steps = done + 7
     rows: list[BenchmarkRow] = []
     with (
         our_node(ours_config) as ours,
@@ -114,17 +116,19 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
         progress(done + 1, steps, "a policy that has nothing to do")
         rows += _policy(ours, effort)
         progress(done + 2, steps, "one of ten stalls")
-        rows += _stalled(ours, effort)
-        progress(done + 3, steps, "time slots")
+        rows += behind.stalled(ours, run_s=effort.run_s, least=effort.pairs_own, most=effort.pairs_stalled)
+        progress(done + 3, steps, "policies at work")
+        rows += behind.at_work(ours, rival, run_s=effort.run_s, pairs=effort.pairs)
+        progress(done + 4, steps, "time slots")
         for shape in SLOTTED:
             own, other = _throughput((slotted, shape), (ours, shape), effort.run_s, effort.pairs)
             rows.append(
                 BenchmarkRow(f"{shape.name}, time slots", own, "msg/s", "no slots", other, own / other)
             )
-        progress(done + 4, steps, "on disk")
+        progress(done + 5, steps, "on disk")
         own, other = _throughput((durable, KEPT), (prompt_rival, KEPT), effort.run_s, effort.pairs)
         rows.append(BenchmarkRow(KEPT.name, own, "msg/s", f"{rival.name}, in memory", other, own / other))
-        progress(done + 5, steps, "the generator by itself")
+        progress(done + 6, steps, "the generator by itself")
         rows += [_ceiling(nothing, shape, effort) for shape, _ in AGAINST_RIVAL]
         note = (
             f"{PAYLOAD_BYTES}-byte payloads, MQTT 3.1.1, with policies MQTT 5; deliveries per second; "
@@ -168,43 +172,14 @@ def _latency(ours: Broker, rival: Broker, effort: NodeEffort) -> list[BenchmarkR
 def _policy(ours: Broker, effort: NodeEffort) -> list[BenchmarkRow]:
     """The paper's Figure 7: what it costs to have policies installed."""
     own, other = _throughput((ours, POLICED), (ours, PLAIN), effort.run_s, effort.pairs_own)
-    rows = [BenchmarkRow(POLICED.name, own, "msg/s", "no policies", other, own / other, WITH_POLICY)]
+    told = "fails if a policy is looked at where nothing waits"
+    rows = [BenchmarkRow(POLICED.name, own, "msg/s", "no policies", other, own / other, WITH_POLICY, told)]
     found = _paced((ours, POLICED), (ours, PLAIN), PER_S_MANY, effort)
     name = f"latency, 1 → 16 at {PER_S_MANY} msg/s, a policy each"
     for what, (own, other) in found.items():
         goal = WITH_POLICY if what == "p50" else None
         rows.append(BenchmarkRow(f"{name}, {what}", own, "µs", "no policies", other, other / own, goal))
     return rows
-
-
-def _stalled(ours: Broker, effort: NodeEffort) -> list[BenchmarkRow]:
-    """What one stalled receiver of ten costs the others: by the node's own time, and by the clock.
-
-    Judged is the node's time on processors for a message, in the tenth of the runs that were disturbed least:
-    what else the machine does can only add to it. By the clock the same load against itself differs by half
-    where the machine has other things to do.
-    """
-    speeds: tuple[list[float], list[float]] = ([], [])
-    costs: tuple[list[float], list[float]] = ([], [])
-    with ExitStack() as stack:
-        runs = []
-        for shape in (BESIDE, HEALTHY):
-            load = stack.enter_context(Load(shape, broker=ours.name, port=ours.port))
-            runs.append((load, load.messages_for(effort.run_s), shape.receivers))
-        for number in range(2 * effort.pairs_own):
-            for who in (0, 1) if number % 2 == 0 else (1, 0):
-                load, messages, receivers = runs[who]
-                before_ns = ours.cpu_ns()
-                speeds[who].append(load.run(messages) / receivers)
-                costs[who].append((ours.cpu_ns() - before_ns) / messages / 1_000)
-    own, other = (sorted(found)[len(found) // 10] for found in costs)
-    name = "1 of 10 stalled"
-    rows = [
-        BenchmarkRow(f"{name}, CPU for a message", own, "µs", "none stalled", other, other / own, STALLED)
-    ]
-    own, other = median(speeds[0]), median(speeds[1])
-    ratio = median(a / b for a, b in zip(*speeds, strict=True))
-    return [*rows, BenchmarkRow(f"{name}, each other receiver", own, "msg/s", "none stalled", other, ratio)]
 
 
 def _ceiling(nothing: Broker, shape: LoadShape, effort: NodeEffort) -> BenchmarkRow:
