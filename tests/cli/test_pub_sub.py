@@ -8,11 +8,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 from penstock import Client
+from penstock.cli.app import app
+from penstock.cli.options import URL, node_login
 from penstock.cli.sub import digest_line
 from penstock.client import ReceivedDigest
 from penstock.model.digest import AttributeSummary, Cause
@@ -23,7 +27,6 @@ from tests.kit.up import up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.kit.up import Up
 
@@ -73,6 +76,61 @@ class Sub:
         rest, said = self.process.communicate(timeout=300)
         assert self.process.returncode == 0, said
         return rest, said
+
+
+@pytest.mark.e2e
+def test_options_are_written_as_for_mosquittos_clients(node: Up) -> None:
+    port = str(node.about["listeners"][0]["port"])
+    at = ("-h", "127.0.0.1", "-p", port)
+    sub = Sub(node, "-t", "ready", "-t", "ward/#", "-q", "1", "-C", "4")
+    penstock("pub", *at, "-t", "ward/1", "-m", "both", "-q", "1", "-i", "me")
+    penstock("pub", *at, "-t", "ward/2", "the text behind")
+    penstock("pub", *at, "-u", "ann", "-P", "right", "-t", "ward/3", "-l", stdin="a line\n")
+    assert [sub.line().split(" ", 1)[1] for _ in range(3)] == [
+        "ward/1 both\n",
+        "ward/2 the text behind\n",
+        "ward/3 a line\n",
+    ]
+    assert sub.process.wait(300) == 0
+    _, said = sub.process.communicate()
+    assert said.startswith(f"subscribed to ready, ward/# at {url(node)}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["pub"], "give a topic: penstock pub TOPIC MESSAGE, or -t TOPIC -m MESSAGE"),
+        (["pub", "a", "b", "-m", "c"], "MESSAGE and --message: give one of them"),
+        (["pub", "a", "b", "-t", "c"], "TOPIC and --topic: give one of them"),
+        (["sub"], "give a topic filter: penstock sub FILTER, or -t FILTER"),
+        (["sub", "a", "-h", "mqtt://b"], "--host mqtt://b: write a name or an address; a URL goes to --url"),
+        (["sub", "a", "-p", "1", "--url", "mqtt://b"], "--host and --port: give --url, or these"),
+        (["sub", "a", "-P", "x", "--password-stdin"], "give one of them"),
+        (["sub", "a", "-P", "x"], "a password without --user"),
+    ],
+)
+def test_what_does_not_go_together_is_said(arguments: list[str], problem: str) -> None:
+    assert problem in run(arguments)
+
+
+def run(arguments: list[str]) -> str:
+    """What a command that is refused says."""
+    found = CliRunner().invoke(app, arguments)
+    assert found.exit_code == 2
+    return " ".join(found.output.replace("│", " ").split())
+
+
+def test_a_host_is_an_address() -> None:
+    assert where(host="2001:db8::1") == "mqtt://[2001:db8::1]:1883"
+    assert where(port=9) == "mqtt://127.0.0.1:9"
+    assert where(host="a.example", ca=Path("ca.pem")) == "mqtts://a.example:8883"
+
+
+def where(*, ca: Path | None = None, **given: Any) -> str:
+    login = node_login(
+        url=URL, user=None, password_env=None, password_stdin=False, ca=ca, client_id=None, **given
+    )
+    return login.url
 
 
 @pytest.mark.e2e

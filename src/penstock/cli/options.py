@@ -16,7 +16,7 @@ import typer
 
 from penstock import limits
 from penstock.cli.output import warn
-from penstock.errors import InputError, MissingTool
+from penstock.errors import InputError, MissingTool, printable
 from penstock.model.instant import to_us
 from penstock.node.config.amounts import SECONDS, quantity
 
@@ -44,7 +44,28 @@ UrlOption = Annotated[
         "--url", envvar="PENSTOCK_URL", metavar="URL", help="The node: mqtt://, mqtts://, ws:// or wss://."
     ),
 ]
-UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="User name.")]
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        "-h",
+        metavar="NAME",
+        help="The node, in the place of --url; with --ca by TLS, on port 8883.",
+    ),
+]
+PortOption = Annotated[
+    int | None, typer.Option("--port", "-p", min=1, max=65_535, metavar="N", help="Port of the node.")
+]
+UserOption = Annotated[str | None, typer.Option("--user", "-u", metavar="NAME", help="User name.")]
+PasswordOption = Annotated[
+    str | None,
+    typer.Option(
+        "--password",
+        "-P",
+        metavar="TEXT",
+        help="Password; others on this machine see it: better --password-env.",
+    ),
+]
 PasswordEnvOption = Annotated[
     str | None,
     typer.Option("--password-env", metavar="NAME", help="Environment variable that holds the password."),
@@ -60,9 +81,9 @@ CaOption = Annotated[
     ),
 ]
 ClientIdOption = Annotated[
-    str | None, typer.Option("--client-id", metavar="ID", help="Client id; a random one if omitted.")
+    str | None, typer.Option("--client-id", "-i", metavar="ID", help="Client id; a random one if omitted.")
 ]
-QosOption = Annotated[int, typer.Option("--qos", min=0, max=2, help="Quality of service: 0, 1 or 2.")]
+QosOption = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="Quality of service: 0, 1 or 2.")]
 
 URL = "mqtt://127.0.0.1:1883"
 
@@ -76,6 +97,12 @@ class NodeLogin:
     password: str | None
     ca: Path | None
     client_id: str | None
+
+    @property
+    def shown(self) -> str:
+        """The address without user and password."""
+        scheme, _, rest = self.url.partition("://")
+        return printable(f"{scheme}://{rest.rpartition('@')[2]}")
 
     def client(self, *, session_expiry_s: int | None = None) -> Client:
         """Make a client, not connected yet."""
@@ -99,11 +126,17 @@ def node_login(
     password_stdin: bool,
     ca: Path | None,
     client_id: str | None,
+    password: str | None = None,
+    host: str | None = None,
+    port: int | None = None,
 ) -> NodeLogin:
     """Check the options and read the password."""
-    if password_env is not None and password_stdin:
-        raise typer.BadParameter("--password-env and --password-stdin: give one of them")
-    password = None
+    if sum((password is not None, password_env is not None, password_stdin)) > 1:
+        raise typer.BadParameter("--password, --password-env and --password-stdin: give one of them")
+    if host is not None or port is not None:
+        if url not in (URL, os.environ.get("PENSTOCK_URL")):
+            raise typer.BadParameter("--host and --port: give --url, or these")
+        url = _address(host, port, tls=ca is not None)
     if password_env is not None:
         password = password_of(password_env)
     elif password_stdin:
@@ -113,6 +146,16 @@ def node_login(
     if password is not None and user is None:
         raise typer.BadParameter("a password without --user")
     return NodeLogin(url, user, password, ca, client_id)
+
+
+def _address(host: str | None, port: int | None, *, tls: bool) -> str:
+    """Return the URL of --host and --port; they win over an address in the environment."""
+    host = host or "127.0.0.1"
+    if "/" in host or "@" in host:
+        raise typer.BadParameter(f"--host {host}: write a name or an address; a URL goes to --url")
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"  # IPv6
+    return f"mqtts://{host}:{port or 8883}" if tls else f"mqtt://{host}:{port or 1883}"
 
 
 def password_of(variable: str) -> str:

@@ -19,9 +19,12 @@ from penstock.cli.options import (
     URL,
     CaOption,
     ClientIdOption,
+    HostOption,
     NodeLogin,
     PasswordEnvOption,
+    PasswordOption,
     PasswordStdinOption,
+    PortOption,
     QosOption,
     UrlOption,
     UserOption,
@@ -45,18 +48,30 @@ SILENT_S: Final = 10.0
 
 
 def pub(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to publish to.")],
+    topic: Annotated[
+        str | None, typer.Argument(metavar="TOPIC", help="Topic to publish to.", show_default=False)
+    ] = None,
     message: Annotated[str | None, typer.Argument(metavar="MESSAGE", help="The payload, as text.")] = None,
     *,
+    topic_option: Annotated[
+        str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The same as TOPIC.")
+    ] = None,
+    message_option: Annotated[
+        str | None, typer.Option("--message", "-m", metavar="TEXT", help="The same as MESSAGE.")
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="File of the payload; - for standard input.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="File of the payload; - for standard input."),
     ] = None,
     lines: Annotated[
-        bool, typer.Option("--lines", help="Publish each line of standard input as a message, as it arrives.")
+        bool,
+        typer.Option(
+            "--lines", "-l", help="Publish each line of standard input as a message, as it arrives."
+        ),
     ] = False,
     qos: QosOption = 0,
     retain: Annotated[
-        bool, typer.Option("--retain", help="Retain: the node keeps the message for later subscribers.")
+        bool, typer.Option("--retain", "-r", help="Retain: the node keeps the message for later subscribers.")
     ] = False,
     properties: Annotated[
         list[str] | None,
@@ -79,7 +94,10 @@ def pub(
         float | None, typer.Option("--rate", metavar="N", help="Publish at most N lines a second.")
     ] = None,
     url: UrlOption = URL,
+    host: HostOption = None,
+    port: PortOption = None,
     user: UserOption = None,
+    password: PasswordOption = None,
     password_env: PasswordEnvOption = None,
     password_stdin: PasswordStdinOption = False,
     ca: CaOption = None,
@@ -90,6 +108,12 @@ def pub(
 
     With QoS 1 and 2 the command waits for the node's answers. It reconnects when the connection is lost.
     """
+    if topic_option is not None and topic is not None and message is None:
+        topic, message = None, topic  # pub -t TOPIC MESSAGE
+    topic = _one(topic, topic_option, "TOPIC", "--topic")
+    if topic is None:
+        raise typer.BadParameter("give a topic: penstock pub TOPIC MESSAGE, or -t TOPIC -m MESSAGE")
+    message = _one(message, message_option, "MESSAGE", "--message")
     if sum((message is not None, file is not None, lines)) != 1:
         raise typer.BadParameter("give exactly one of MESSAGE, --file and --lines")
     if password_stdin and (lines or str(file) == "-"):
@@ -110,6 +134,9 @@ def pub(
         password_stdin=password_stdin,
         ca=ca,
         client_id=client_id,
+        password=password,
+        host=host,
+        port=port,
     )
     payload = None
     if file is not None:
@@ -124,6 +151,13 @@ def pub(
         answered = f", {found['acknowledged']} acknowledged" if qos else ""
         nobody = f"; nobody subscribes to {found['unrouted']} of them" if found["unrouted"] else ""
         print_text(f"{found['published']} published{answered}{nobody}")
+
+
+def _one(argument: str | None, option: str | None, name: str, flag: str) -> str | None:
+    """Return what was given as an argument or as an option, not both."""
+    if argument is not None and option is not None:
+        raise typer.BadParameter(f"{name} and {flag}: give one of them")
+    return option if argument is None else argument
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -23,9 +23,12 @@ from penstock.cli.options import (
     URL,
     CaOption,
     ClientIdOption,
+    HostOption,
     NodeLogin,
     PasswordEnvOption,
+    PasswordOption,
     PasswordStdinOption,
+    PortOption,
     QosOption,
     UrlOption,
     UserOption,
@@ -64,8 +67,15 @@ class SubArguments:
 
 
 def sub(
-    filters: Annotated[list[str], typer.Argument(metavar="FILTER…", help="Topic filters, as ward/+/pulse.")],
+    filters: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILTER…", help="Topic filters, as ward/+/pulse.", show_default=False),
+    ] = None,
     *,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", metavar="FILTER", help="The same as FILTER; repeatable."),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -92,10 +102,10 @@ def sub(
     ] = None,
     qos: QosOption = 0,
     count: Annotated[
-        int | None, typer.Option("--count", min=1, metavar="N", help="End after N events.")
+        int | None, typer.Option("--count", "-C", min=1, metavar="N", help="End after N events.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0, metavar="S", help="End after S seconds.")
+        float | None, typer.Option("--seconds", "-W", min=0, metavar="S", help="End after S seconds.")
     ] = None,
     keep_s: Annotated[
         int | None,
@@ -108,7 +118,10 @@ def sub(
         ),
     ] = None,
     url: UrlOption = URL,
+    host: HostOption = None,
+    port: PortOption = None,
     user: UserOption = None,
+    password: PasswordOption = None,
     password_env: PasswordEnvOption = None,
     password_stdin: PasswordStdinOption = False,
     ca: CaOption = None,
@@ -122,6 +135,9 @@ def sub(
     A digest is printed in place of events that were dropped: how many, by which filters, and a summary. The
     command reconnects when the connection is lost. At the end it prints counts on standard error.
     """
+    wanted_topics = [*(filters or ()), *(topics or ())]
+    if not wanted_topics:
+        raise typer.BadParameter("give a topic filter: penstock sub FILTER, or -t FILTER")
     if keep_s is not None and not client_id:
         raise typer.BadParameter("--keep needs a --client-id, by which the node knows you again")
     where = node_login(
@@ -131,9 +147,12 @@ def sub(
         password_stdin=password_stdin,
         ca=ca,
         client_id=client_id,
+        password=password,
+        host=host,
+        port=port,
     )
     wanted = SubArguments(
-        filters=tuple(dict.fromkeys(filters)),
+        filters=tuple(dict.fromkeys(wanted_topics)),
         policy=None if policy is None else policy_given(policy),
         content=content,
         fresh=fresh,
@@ -176,6 +195,7 @@ async def _show(where: NodeLogin, wanted: SubArguments) -> ReceiveStatistics:
             )
             for each in wanted.filters
         ]
+        typer.echo(f"subscribed to {printable(', '.join(wanted.filters))} at {where.shown}", err=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(wanted.seconds):
                 await _until(stop, client, subscriptions, wanted)

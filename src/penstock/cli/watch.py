@@ -17,6 +17,7 @@ from penstock.cli.options import (
     ClientIdOption,
     NodeLogin,
     PasswordEnvOption,
+    PasswordOption,
     PasswordStdinOption,
     UserOption,
     node_login,
@@ -91,6 +92,7 @@ def watch(
         ),
     ] = None,
     user: UserOption = None,
+    password: PasswordOption = None,
     password_env: PasswordEnvOption = None,
     password_stdin: PasswordStdinOption = False,
     ca: CaOption = None,
@@ -121,6 +123,7 @@ def watch(
         password_stdin=password_stdin,
         ca=ca,
         client_id=client_id,
+        password=password,
     )
     show_warnings()
     changes = asyncio.run(_watch(where, wanted))
