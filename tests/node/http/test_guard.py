@@ -16,6 +16,7 @@ from penstock.errors import NodeError
 from penstock.node.config.schema import Config, Http
 from penstock.node.http import server, start_http
 from penstock.node.http.guard import OPEN
+from penstock.node.observe.status import NodeStatus
 from tests.kit.http_node import Running, running
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ async def test_the_page_itself_needs_no_token_and_holds_none() -> None:
             async with node._session.get(node.url + path) as answer:
                 assert answer.status == 200
                 assert TOKEN not in await answer.text()
+
+
+async def test_whether_the_node_is_well_is_told_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(token=TOKEN) as node:
+        assert (await node.ask("GET", "/healthz"))[:2] == (200, {"done": "running"})
+        assert (await node.ask("GET", "/readyz"))[:2] == (200, {"done": "ready"})
+        monkeypatch.setattr(NodeStatus, "faults", ("the secret disk is full",))
+        status, body, _ = await node.ask("GET", "/readyz")
+        assert (status, body["detail"]) == (503, "faults: 1; with the token /api/v1/status lists them")
+        assert (await node.ask("GET", "/healthz"))[0] == 200
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Decides who may use the API and the dashboard, and tells browsers what a page may do.
 
-With a token, every request must carry it in a header, except requests for the files of the dashboard; no
-page of another site can make a browser send that header. Without a token the server listens on loopback
-only, where the threat is a page of another site in the operator's own browser: its requests have another
-Host (DNS rebinding), another Origin, or no JSON content type, and are refused for that.
+With a token, every request must carry it in a header, except requests for the files of the dashboard and for
+whether the node is well; no page of another site can make a browser send that header. Without a token the
+server listens on loopback only, where the threat is a page of another site in the operator's own browser: its
+requests have another Host (DNS rebinding), another Origin, or no JSON content type, and are refused for that.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from aiohttp import web
 from penstock.errors import RequestRefused
 from penstock.model.host import is_loopback
 from penstock.node.http.answers import Problem
+from penstock.node.http.routes import HEALTHY, READY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -97,7 +98,7 @@ class Guard:
             return
         if not self.token:
             self._check_host(request)
-        elif request.path not in OPEN:
+        elif request.path not in OPEN and request.path not in (HEALTHY, READY):
             self._check_token(request)
         if request.method not in ("GET", "HEAD"):
             _check_origin(request)

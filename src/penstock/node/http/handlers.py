@@ -15,6 +15,7 @@ from penstock.mqtt.codes import Reason
 from penstock.mqtt.topics import check_filter, check_topic
 from penstock.node.http import answers, guard
 from penstock.node.http.replies import bad_policy, body_of, json_answer, number_of, page_of
+from penstock.node.http.routes import API
 from penstock.node.http.trial import try_policy
 from penstock.node.observe import rows
 from penstock.policy.explain import explain
@@ -166,6 +167,19 @@ class Handlers:
 
         body, content_type = await asyncio.to_thread(metrics.text, self._watch.status())
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def healthy(self, _: web.Request) -> web.Response:
+        """Answer at all: the event loop turns."""
+        return json_answer(answers.Done("running"))
+
+    async def ready(self, _: web.Request) -> web.Response:
+        """Answer whether all parts work; a disk that is full, for instance, is not ready."""
+        faults = len(self._watch.status().faults)
+        if faults:
+            raise RequestRefused(
+                HTTPStatus.SERVICE_UNAVAILABLE, f"faults: {faults}; with the token {API}/status lists them"
+            )
+        return json_answer(answers.Done("ready"))
 
     # -- policies --------------------------------------------------------------------------------------------
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 API: Final = "/api/v1"
 
+HEALTHY: Final = "/healthz"
+READY: Final = "/readyz"
+"""Paths for service managers and load balancers, which send no token."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -205,6 +209,20 @@ ROUTES: Final = (
         handler="metrics",
         about="metrics for Prometheus",
         media="text/plain",
+    ),
+    Route(
+        method="GET",
+        path=HEALTHY,
+        handler="healthy",
+        about="200 while the node runs; needs no token",
+        answer=(answers.Done,),
+    ),
+    Route(
+        method="GET",
+        path=READY,
+        handler="ready",
+        about="200 while the node can do all that it is asked, else 503; needs no token",
+        answer=(answers.Done,),
     ),
 )
 """Requests about the node; the dashboard's files and the OpenAPI document have no row here."""
