@@ -73,6 +73,14 @@ def show(file: ConfigFile = None, as_json: JsonFlag = False) -> None:
         warn(warning)
 
 
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of configuration files, for editors."""
+    from penstock.node.config.json_schema import json_schema  # noqa: PLC0415  # `up` needs this module
+
+    print_json(json_schema())
+
+
 @app.command("settings")
 def settings_(
     as_json: JsonFlag = False,

@@ -269,6 +269,28 @@ def test_paths_start_at_the_folder_of_the_file(tmp_path: Path) -> None:
     assert read_config(path).data == ""
 
 
+def test_the_token_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
+    path, secret = tmp_path / "penstock.yaml", tmp_path / "token"
+    path.write_text("http: {host: 0.0.0.0, token_file: token}\n")
+    assert refused(path) == [
+        f"{path}:1:35 http.token_file: {secret} cannot be read: No such file or directory"
+    ]
+    secret.write_text("\n")
+    assert "the first line" in refused(path)[0]
+    secret.write_text("a-long-random-text-of-40-characters-0000\nsecond line\n")
+    loaded = load(path)
+    assert loaded.config.http.token == "a-long-random-text-of-40-characters-0000"  # noqa: S105
+    assert secret in loaded.files
+    assert load(_written(tmp_path / "again.yaml", as_yaml(loaded.config))).config == loaded.config
+    path.write_text("http: {token: abc, token_file: token}\n")
+    assert refused(path) == [f"{path}:1:32 http.token_file: is given beside http.token; allowed: one of them"]
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
 def test_tls_files_are_tried(tmp_path: Path) -> None:
     made = certificates.make(tmp_path)
     path = tmp_path / "penstock.yaml"

@@ -48,7 +48,7 @@ def load(source: Path | str | None, *, change: Callable[[Config], Config] | None
         decoder.folder = source.parent
         decoder.files.append(source)
     text = _text(source, decoder) if isinstance(source, Path) else source or ""
-    config = _resolved(decoder.read(text), decoder.folder)
+    config = _with_token(_resolved(decoder.read(text), decoder.folder), decoder)
     if change is not None:
         config = change(config)
     _check(config, decoder)
@@ -87,6 +87,28 @@ def _text(path: Path, decoder: ConfigDecoder) -> str:
     return ""
 
 
+def _with_token(config: Config, decoder: ConfigDecoder) -> Config:
+    """Return the configuration with the token that is in a file of its own."""
+    http, path = config.http, Path(config.http.token_file)
+    if not http.token_file:
+        return config
+    if http.token:
+        decoder.complain("is given beside http.token", "http.token_file", allowed="one of them")
+        return config
+    decoder.files.append(path)
+    try:
+        with path.open(encoding="utf-8") as file:
+            token = file.readline(limits.CONFIG_BYTES).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        decoder.complain(f"{path} cannot be read: {why}", "http.token_file")
+        token = ""
+    else:
+        if not token:
+            decoder.complain(f"the first line of {path} is empty", "http.token_file", allowed="a long text")
+    return msgspec.structs.replace(config, http=msgspec.structs.replace(http, token=token))
+
+
 def _resolved(config: Config, folder: Path) -> Config:
     """Return the configuration with relative paths resolved from the folder of the file."""
 
@@ -98,6 +120,7 @@ def _resolved(config: Config, folder: Path) -> Config:
     return msgspec.structs.replace(
         config,
         data=at(config.data),
+        http=msgspec.structs.replace(config.http, token_file=at(config.http.token_file)),
         slots=msgspec.structs.replace(config.slots, reservations=at(config.slots.reservations)),
         channels=msgspec.structs.replace(config.channels, table=at(config.channels.table)),
         streams=msgspec.structs.replace(

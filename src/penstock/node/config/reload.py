@@ -25,7 +25,7 @@ def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
     if tuple(map(_place, running.listeners)) != tuple(map(_place, wanted.listeners)):
         waiting.append("listeners")
         kept["listeners"] = running.listeners
-    http = msgspec.structs.replace(running.http, token=wanted.http.token)
+    http = msgspec.structs.replace(running.http, token=wanted.http.token, token_file=wanted.http.token_file)
     if http != wanted.http:
         waiting.append("http")
     streams = _streams(running.streams, wanted.streams)

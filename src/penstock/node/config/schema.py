@@ -74,6 +74,8 @@ class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the node serves HTTP."""
     token: str = ""
     """Bearer token that requests need; required unless the host is a loopback address."""
+    token_file: str = ""
+    """File whose first line is the token, in the place of `token`: a secret of a container or of systemd."""
     base_url: str = ""
     """Address at which others reach this port, as https://penstock.example.org; empty: host and port. Feed
     readers and WebSub hubs are given it."""

@@ -47,7 +47,7 @@ def settings() -> list[Setting]:
 
 
 def _settings(kind: inspect.StructType, prefix: str) -> Iterator[Setting]:
-    docs = _docs(kind.cls)
+    docs = docs_of(kind.cls)
     for one in kind.fields:
         path = f"{prefix}{one.name}"
         type_, unit = bare(one.type)
@@ -90,7 +90,7 @@ def _kind(type_: inspect.Type) -> str:
             return "text"
 
 
-def _docs(kind: type) -> dict[str, str]:
+def docs_of(kind: type) -> dict[str, str]:
     """Return the sentences below the fields of a class, by field, from its source: they are not kept at run
     time."""
     found: dict[str, str] = {}
@@ -110,7 +110,9 @@ HIDDEN: Final = "(hidden)"
 def shown(config: Config) -> dict[str, Any]:
     """Return the configuration as plain values, with secrets hidden."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(config))
-    if found["http"]["token"]:
+    if found["http"]["token_file"]:
+        found["http"]["token"] = ""  # it is in that file
+    elif found["http"]["token"]:
         found["http"]["token"] = HIDDEN
     for user in found["users"]:
         user["password"] = HIDDEN
