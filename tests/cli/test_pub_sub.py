@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from penstock import Client
 from penstock.cli.app import app
+from penstock.cli.lines import digest_line
 from penstock.cli.options import URL, node_login
-from penstock.cli.sub import digest_line
 from penstock.client import ReceivedDigest
 from penstock.model.digest import AttributeSummary, Cause
 from tests.kit.command import VITALS, answer, penstock

@@ -17,9 +17,9 @@ from rich.text import Text
 
 from penstock import limits
 from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask_all
+from penstock.cli.lines import payload_json, payload_text, time_of_day
 from penstock.cli.options import CaOption, PasswordEnvOption, UserOption, password_of, tls_context
 from penstock.cli.output import JsonFlag, print_json, print_text
-from penstock.cli.sub import payload_json, payload_text, time_of_day
 from penstock.cli.terminal import out, watching
 from penstock.core.streams.ticks import TICKS_PER_S
 from penstock.errors import InputError, printable

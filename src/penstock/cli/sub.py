@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-import sys
-import threading
-from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import typer
 
 from penstock.cli.files import read_policy
+from penstock.cli.lines import Printer, item_line
 from penstock.cli.options import (
     URL,
     CaOption,
@@ -36,13 +30,10 @@ from penstock.cli.options import (
     show_warnings,
 )
 from penstock.errors import printable
-from penstock.model.event import Event
-from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
     from penstock.client import Client, Subscription
     from penstock.client.statistics import ReceiveStatistics
-    from penstock.model.digest import Digest
 
 POLICY_FILES: Final = frozenset({".yaml", ".yml", ".json", ".xml"})
 """File suffixes; the name of a registered policy has none of them."""
@@ -214,9 +205,9 @@ async def _until(
 
     async def show(subscription: Subscription) -> None:
         async for first in subscription:
-            lines = [_line(first, subscription.filter, as_json=wanted.as_json)]
+            lines = [item_line(first, subscription.filter, as_json=wanted.as_json)]
             while len(lines) < BATCH and not enough() and (item := subscription.take()) is not None:
-                lines.append(_line(item, subscription.filter, as_json=wanted.as_json))
+                lines.append(item_line(item, subscription.filter, as_json=wanted.as_json))
             await printer.print("\n".join(lines) + "\n")
             if enough():
                 stop.set()
@@ -232,136 +223,3 @@ async def _until(
         for task in (*showing, stopping):
             task.cancel()
         await asyncio.gather(*showing, stopping, return_exceptions=True)
-
-
-def _line(item: Event | Digest, filter_: str, *, as_json: bool) -> str:
-    if as_json:
-        return json.dumps(_envelope(item) if isinstance(item, Event) else _digest(item), ensure_ascii=False)
-    return _event_line(item) if isinstance(item, Event) else digest_line(item, filter_)
-
-
-class Printer:
-    """Writes to standard output in a thread: a slow reader of the output must not stop the keep alive."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._texts: SimpleQueue[tuple[str, asyncio.Future[None]]] = SimpleQueue()
-        # A daemon: a write that blocks on a full pipe must not keep the process alive.
-        threading.Thread(target=self._run, daemon=True).start()
-
-    async def print(self, text: str) -> None:
-        """Write a text; raises BrokenPipeError if the reader of the output has gone."""
-        done = self._loop.create_future()
-        self._texts.put((text, done))
-        await done
-
-    def _run(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed: the command has ended
-            while True:
-                text, done = self._texts.get()
-                error: Exception | None = None
-                try:
-                    sys.stdout.write(text)
-                    sys.stdout.flush()
-                except (OSError, ValueError) as found:
-                    error = found
-                self._loop.call_soon_threadsafe(_settle, done, error)
-
-
-def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
-
-
-# -- as JSON -------------------------------------------------------------------------------------------------
-
-
-def _envelope(event: Event) -> dict[str, Any]:
-    """Return an event as `penstock policy try --events` reads it."""
-    names = [name for name, _ in event.properties]
-    pairs = event.properties
-    return {
-        "topic": event.topic,
-        "ts": event.ts_us,
-        **payload_json(event.payload),
-        "properties": dict(pairs) if len(set(names)) == len(names) else pairs,
-        "content_type": event.content_type,
-    }
-
-
-def payload_json(payload: bytes) -> dict[str, Any]:
-    """Return a payload for JSON: an object or list unchanged, else text, else base64."""
-    if payload[:1] in (b"{", b"["):
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return {"payload": msgspec.json.decode(payload)}
-    try:
-        return {"payload": payload.decode()}
-    except UnicodeDecodeError:
-        return {"payload_base64": b64encode(payload).decode()}
-
-
-def _digest(digest: Digest) -> dict[str, Any]:
-    return {"digest": {"topic": getattr(digest, "topic", "")} | _told(digest)}
-
-
-def _told(digest: Digest) -> dict[str, Any]:
-    """Return a digest as JSON: as the node sent it, with estimates, or made here if digests were merged."""
-    from penstock.client import ReceivedDigest  # noqa: PLC0415
-    from penstock.model.digest_wire import to_json  # noqa: PLC0415
-
-    return digest.told if isinstance(digest, ReceivedDigest) else to_json(digest)
-
-
-# -- for people ----------------------------------------------------------------------------------------------
-
-
-def payload_text(payload: bytes) -> str:
-    """Return a payload in one line; of binary data the first bytes."""
-    try:
-        return printable(payload.decode())
-    except UnicodeDecodeError:
-        return f"({len(payload)} bytes) {payload[:32].hex(' ')}" + (" …" if len(payload) > 32 else "")
-
-
-def _event_line(event: Event) -> str:
-    from penstock.client import ReceivedEvent  # noqa: PLC0415
-
-    kept = " (retained)" if isinstance(event, ReceivedEvent) and event.packet.retain else ""
-    return f"{time_of_day(event.ts_us)} {printable(event.topic)}{kept} {payload_text(event.payload)}"
-
-
-def digest_line(digest: Digest, filter_: str) -> str:
-    """Return a digest in one line."""
-    told = _told(digest)
-    causes = ", ".join(f"{cause.filter} {count:,}" for cause, count in digest.causes)
-    level = f"at level {digest.level}" if digest.level else "by no level"
-    parts = [f"{digest.count:,} event{'s' * (digest.count != 1)} dropped {level} ({causes})"]
-    parts += [f"{name} {_summary(found)}" for name, found in told.get("attributes", {}).items() if found]
-    parts.append(f"{time_of_day(digest.from_us)}–{time_of_day(digest.to_us)}")
-    topic = getattr(digest, "topic", "") or filter_
-    return printable(f"    … {topic}: {', '.join(parts)}")
-
-
-def _summary(found: dict[str, Any]) -> str:
-    shown = []
-    for name in ("mean", "stddev", "min", "max", "first", "last", "distinct"):
-        value = found.get(name)
-        if value is not None:
-            shown.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
-    median = found.get("quantiles", {}).get("0.5")
-    if isinstance(median, int | float):
-        shown.append(f"median {median:.4g}")
-    return " ".join(shown) or "no values"
-
-
-def time_of_day(ts_us: int) -> str:
-    """Return the local time of day."""
-    try:
-        when = datetime.fromtimestamp(ts_us // SECOND_US, tz=UTC).astimezone()
-    except (ValueError, OverflowError, OSError):
-        return f"{ts_us} µs"
-    return f"{when:%H:%M:%S}.{ts_us % SECOND_US // 1_000:03d}"

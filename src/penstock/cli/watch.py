@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from penstock.cli.lines import Printer, digest_line
 from penstock.cli.options import (
     CaOption,
     ClientIdOption,
@@ -23,7 +24,7 @@ from penstock.cli.options import (
     node_login,
     show_warnings,
 )
-from penstock.cli.sub import Printer, digest_line, policy_given
+from penstock.cli.sub import policy_given
 from penstock.cli.terminal import err, escape
 from penstock.core.channels.address import canonical, topic_of
 from penstock.errors import ChannelError, printable
