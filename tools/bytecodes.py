@@ -28,6 +28,8 @@ from penstock.mqtt.packets.subscribe import Subscribe, Subscription
 from penstock.node.access.gate import Gate
 from penstock.node.broker.broker import Broker
 from penstock.node.config.schema import Config, Queues
+from penstock.node.slots.flows import Flows
+from penstock.node.slots.publisher import add_flows
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -118,6 +120,10 @@ async def measure(kind: Kind, messages: int) -> int:
     if SLOTS:
         config = replace(config, listeners=(replace(config.listeners[0], slots=True),))
     broker = Broker(config, gate=Gate(config), clock=lambda: now_us)
+    if SLOTS:
+        add_flows(
+            broker, Flows(config.slots, clock=lambda: now_us, publish=broker.publish, router=broker.router)
+        )
     broker.start()
 
     async def peer(name: str) -> Connection:

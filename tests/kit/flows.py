@@ -20,7 +20,7 @@ def start_flows(broker: Broker) -> Flows | None:
     config = broker.config
     if not any(listener.slots for listener in config.listeners):
         return None
-    flows = Flows(config.slots, clock=broker.clock, publish=broker.publish)
+    flows = Flows(config.slots, clock=broker.clock, publish=broker.publish, router=broker.router)
     add_flows(broker, flows)
     flows.start(asyncio.get_running_loop())
     return flows

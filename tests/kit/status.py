@@ -15,7 +15,7 @@ from penstock.node.broker.status import (
 from penstock.node.channels.status import ChannelsStatus, PollCounts
 from penstock.node.notify.status import NotifyFigures
 from penstock.node.observe.status import NodeStatus
-from penstock.node.slots.status import FlowsStatus
+from penstock.node.slots.status import FlowsStatus, SlotsStatus
 from penstock.node.store.recording import RecorderStatus
 from penstock.node.streams.status import (
     ConsumerRow,
@@ -175,7 +175,14 @@ def whole_node() -> NodeStatus:
             best_effort=200,
             late=300,
             requests={"accepted": 1, "again": 2, "rejected": 3},
+            retried=5,
+            unlisted=6,
             fullest=0.75,
+            fullest_link="slow",
+            links=3,
+            memory_bytes=3_145_728,
+            false_positive=0.001,
+            slots=[SlotsStatus(slot_us=20_000, window_us=1_240_000)],
             forgotten=1,
             turned_away=2,
             table_version=7,

@@ -17,12 +17,14 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from penstock.core.slots.lanes import Lane
 from penstock.errors import NodeError
 from penstock.node import service
 from penstock.node.config.read import LoadedConfig, load
 from penstock.node.config.reload import Files, applicable
 from penstock.node.observe import logs
 from penstock.node.service import Node, about
+from penstock.node.slots.links import capacity_of
 from penstock.node.store.database import DataFolder
 from tests.kit import certificates
 from tests.kit.passwords import cheap
@@ -152,6 +154,44 @@ def test_a_reload_keeps_connections_and_takes_rules_and_policies(
             one.paho.publish("b", b"2", qos=1)
             wait(lambda: len(one.heard) == 2)
             assert one.ended == []
+
+    with caplog.at_level(logging.INFO, "penstock"):
+        with_node(load(path), scenario, again=lambda: load(path))
+
+
+def test_links_and_decisions_of_slots_are_reloaded_and_filters_wait(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "penstock.yaml"
+    slots = LEAST.replace("port: 0", "port: 0, slots: true")
+    path.write_text(slots)
+
+    def scenario(node: Node) -> None:
+        async def again() -> bool:
+            return node.reload()
+
+        def reload(section: str) -> bool:
+            path.write_text(slots + section)
+            caplog.clear()
+            return asyncio.run_coroutine_threadsafe(again(), node.loop).result(60)
+
+        flows = node.flows
+        assert flows is not None
+        assert reload(
+            "slots: {links: [{clients: a*, capacity: 4}], decisions: {outside_slot: best_effort}}\n"
+        )
+        assert "takes effect" not in caplog.text
+        assert capacity_of(flows.settings, "abc") == 4
+        assert capacity_of(flows.settings, "b") == 100
+        assert flows.control._decisions.outside_slot is Lane.BEST_EFFORT
+        assert reload("slots: {filter: {groups: 8}, links: [{clients: '*', capacity: 9}]}\n")
+        assert "slots: the change takes effect when the node is started again" in caplog.text
+        assert capacity_of(flows.settings, "abc") == 9
+        assert node.config.slots.filter.groups == 1
+        assert not reload("slots: {decisions: {outside_slot: latest}}\n")
+        assert "slots.decisions.outside_slot" in caplog.text
+        assert reload("slots: {links: [{clients: '*', capacity: 9}, {clients: a, capacity: 8}]}\n")
+        assert "slots.links[1]: never used" in caplog.text
 
     with caplog.at_level(logging.INFO, "penstock"):
         with_node(load(path), scenario, again=lambda: load(path))

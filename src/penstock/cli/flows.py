@@ -173,6 +173,8 @@ def show(
 def _table(found: dict[str, Any]) -> Table:
     status = found["status"]
     title = f"{status['served']:,} of {status['known']:,} flows served, {status['alarms']:,} alarms"
+    if status["links"]:
+        title += f"; {status['links']:,} links, the fullest at {status['fullest']:.0%}"
     table = Table(title=title, box=None, header_style="bold cyan", pad_edge=False, title_justify="left")
     if status["table_fault"]:
         table.caption = Text(f"control table not taken: {printable(status['table_fault'])}", style="red")
@@ -195,6 +197,14 @@ def _table(found: dict[str, Any]) -> Table:
             f"{row['late']:,}",
             f"{row['missed']:,}",
             f"{row['excess']:,}",
-            Text(printable(row["reason"].partition(":")[0] or row["told"])),
+            Text(printable(_why(row))),
         )
     return table
+
+
+def _why(row: dict[str, Any]) -> str:
+    """Why a flow is not served, or where its period comes from; and how many links shut it out."""
+    why: str = row["reason"].partition(":")[0] or row["told"] or row["pattern"]
+    if row["links_refused"]:
+        why += f", full on {row['links_refused']:,} of {row['links'] + row['links_refused']:,} links"
+    return why

@@ -21,6 +21,17 @@ impossible a thousand times a second does not flood their subscribers; all are c
 
 # -- filters of time slots: their bytes come from other nodes and from Spark ---------------------------------
 
+SLOT_LENGTHS: Final = 4
+"""Lengths of slots of one node: 20 ms, and three more that are 16 times as long each, reach an hour and a
+half; each takes two filters.
+"""
+
+SLOT_LONGEST_US: Final = 3_600_000_000_000
+"""Longest time slot: a thousand hours."""
+
+SLOT_LINKS: Final = 1_000
+"""Entries of `slots.links`: each is tried when a client connects."""
+
 SLOT_WINDOW: Final = 64
 """Slots of one filter: an answer is one word."""
 

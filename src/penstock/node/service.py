@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.node.config.schema import Listener
     from penstock.node.http import HttpServer
     from penstock.node.notify.service import NotifyService
+    from penstock.node.slots.flows import Flows
     from penstock.node.streams.service import StreamService
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Node:
         self.channels: ChannelService | None = None
         """Channels; None: the node watches no pages."""
         self.notify: NotifyService | None = None
+        self.flows: Flows | None = None
         """Notifications to people and programs; None: there are none."""
 
     @property
@@ -141,11 +143,12 @@ class Node:
         from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes do without
         from penstock.node.slots.publisher import add_flows  # noqa: PLC0415
 
-        flows = Flows(self.config.slots, clock=self.broker.clock, publish=self.broker.publish)
+        broker = self.broker
+        flows = Flows(self.config.slots, clock=broker.clock, publish=broker.publish, router=broker.router)
         add_flows(self.broker, flows)
         flows.start(self.loop)
         self._stack.callback(flows.close)
-        self.observed.flows = flows
+        self.observed.flows = self.flows = flows
 
     async def _start_notify(self, channels: ChannelService) -> None:
         """Start notifications before the channels, so that they stop after them and get the last changes."""
@@ -187,6 +190,8 @@ class Node:
         self._gate.reconfigure(config)
         if self.notify is not None:
             self.notify.reconfigure(config)
+        if self.flows is not None:
+            self.flows.reconfigure(config.slots)
         if self._http is not None:
             self._http.reconfigure(config)
         logging.getLogger("penstock").setLevel(config.log.upper())

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from penstock.core.slots.control import FlowControl
 from penstock.core.slots.flows import Flow, FlowState, FlowTable, key_of
-from penstock.core.slots.lanes import FlowEvent, FlowHappening, Lane, Lanes, treated
+from penstock.core.slots.lanes import Decisions, FlowEvent, FlowHappening, Lane, Lanes
 from penstock.core.slots.options import ControlOptions
 from penstock.core.slots.reservation import FULL_SLOT, Reservations
 from penstock.core.slots.retries import Answer, Retries
+from penstock.core.slots.shape import Shape
 from penstock.errors import SlotError
 
 NOW = 1_800_000_000_000_000
@@ -31,6 +32,11 @@ def control(**changed: Any) -> FlowControl:
     return FlowControl(options(**changed), now_us=NOW)
 
 
+def reservations(*, slot_us: int, slots: int, capacity: int) -> Reservations:
+    shape = Shape(arrays=slots, positions=512, ahead=slots - 2)
+    return Reservations(slot_us=slot_us, shape=shape, capacity=capacity, now_us=0)
+
+
 def steady(flows: FlowControl, name: str, count: int, *, period_us: int, start_us: int = NOW) -> list[Lane]:
     return [flows.arrive(name, "t", now_us=start_us + period_us * number) for number in range(count)]
 
@@ -43,19 +49,29 @@ def happened(flows: FlowControl) -> list[tuple[FlowHappening, str]]:
 
 
 @pytest.mark.parametrize(
-    ("served", "on_time", "reserved", "lane", "stays"),
+    ("on_time", "reserved", "printed", "as_it_is"),
     [
-        (False, True, True, Lane.BEST_EFFORT, False),
-        (True, True, True, Lane.RESERVED, True),
-        (True, False, True, Lane.LATE, True),
-        (True, True, False, Lane.RESERVED, False),
-        (True, False, False, Lane.LATE, False),
+        (True, True, Lane.RESERVED, Lane.RESERVED),
+        (False, True, Lane.LATE, Lane.LATE),
+        (True, False, Lane.RESERVED, Lane.RESERVED),
+        (False, False, Lane.RESERVED, Lane.LATE),
     ],
 )
-def test_rows_are_checked_in_order_the_last_one_last(
-    served: bool, on_time: bool, reserved: bool, lane: Lane, stays: bool
+def test_the_last_row_that_applies_counts_as_the_paper_prints_them(
+    on_time: bool, reserved: bool, printed: Lane, as_it_is: Lane
 ) -> None:
-    assert treated(served=served, on_time=on_time, reserved=reserved) == (lane, stays)
+    assert Decisions().lane(on_time=on_time, reserved=reserved) is printed
+    assert Decisions(not_reserved=None).lane(on_time=on_time, reserved=reserved) is as_it_is
+
+
+def test_each_row_of_the_table_can_be_set() -> None:
+    rows = Decisions(in_slot=Lane.LATE, outside_slot=Lane.BEST_EFFORT, beyond_rate=Lane.BEST_EFFORT)
+    flows = control(decisions=rows)
+    flows.tell("a", "t", 100_000, now_us=NOW)
+    assert set(steady(flows, "a", 20, period_us=100_000)[1:]) == {Lane.LATE}
+    assert flows.arrive("a", "t", now_us=NOW + 1_950_000) is Lane.BEST_EFFORT, "outside its slot"
+    many = [flows.arrive("a", "t", now_us=NOW + 2_000_000) for _ in range(4)]
+    assert many[-1] is Lane.BEST_EFFORT, "beyond its rate"
 
 
 def test_a_told_flow_is_served_from_its_second_packet_on() -> None:
@@ -81,6 +97,37 @@ def test_a_flow_is_found_out_and_others_are_not() -> None:
     }
 
 
+def test_a_period_beyond_the_window_of_short_slots_is_served_in_longer_ones() -> None:
+    flows = control(longer_us=(160_000, 2_560_000))
+    periods = {"a": 100_000, "b": 5_000_000, "c": 90_000_000}
+    for name, period_us in periods.items():
+        assert flows.tell(name, "t", period_us, now_us=NOW) == ""
+    arrivals = sorted((NOW + period * n, name) for name, period in periods.items() for n in range(12))
+    lanes: dict[str, list[Lane]] = {name: [] for name in periods}
+    for at_us, name in arrivals:
+        flows.on_timer(now_us=at_us - 1)
+        lanes[name].append(flows.arrive(name, "t", now_us=at_us))
+    assert all(found[1:] == [Lane.RESERVED] * 11 for found in lanes.values())
+    assert [flow.length for flow in flows.table.values()] == [0, 1, 2]
+    (link,) = flows.links.of("t")
+    assert link.load == pytest.approx(SLOT / 90_000_000), "the others are silent by now"
+    beyond = flows.tell("d", "t", 160_000_000, now_us=NOW + 10**9)
+    assert beyond.startswith("period beyond the window: 160000 ms, and slots can be reserved 158720 ms ahead")
+
+
+def test_a_slow_flow_that_nobody_told_is_found_out_in_longer_slots() -> None:
+    flows = control(longer_us=(160_000, 2_560_000))
+    lanes = [flows.arrive("a", "t", now_us=NOW + 10_000_000 * n) for n in range(40)]
+    assert lanes[-1] is Lane.RESERVED
+    (flow,) = flows.table.values()
+    assert (flow.length, round(flow.statistics().period_us, -3)) == (2, 10_000_000)
+    dice, now_us = Random(3), NOW + 10**9
+    for _ in range(100):
+        now_us += round(dice.expovariate(1) * 10_000_000)
+        flows.arrive("b", "t", now_us=now_us)
+    assert [flow.client for flow in flows.table.values() if flow.state is FlowState.SERVED] != ["b"]
+
+
 def test_a_lost_packet_leaves_the_next_one_on_time() -> None:
     flows = control()
     flows.tell("a", "t", 50_000, now_us=NOW)
@@ -99,20 +146,44 @@ def test_a_packet_outside_its_slot_is_late_and_the_grid_stays() -> None:
     assert flows.arrive("a", "t", now_us=NOW + 2_100_000) is Lane.RESERVED
 
 
-def test_a_flow_whose_next_slot_is_full_leaves_with_this_packet_as_it_is() -> None:
+def fullest(flows: FlowControl) -> float:
+    (link,) = flows.links.of("t")
+    return link.fullest([window.reservations.now for window in flows.windows])
+
+
+def fill_slots(flows: FlowControl, about: int) -> None:
+    """Take what is left of the slots about one of them."""
+    (link,) = flows.links.of("t")
+    for slot in range(about - 2, about + 3):
+        if link.ledger(0).has_room(range(slot, slot + 1)):
+            link.ledger(0).take(range(slot, slot + 1), now=0)
+
+
+def test_a_flow_whose_next_slot_is_full_leaves_and_this_packet_goes_ahead() -> None:
     flows = control(capacity=2, share=0.5)
     flows.tell("a", "t", 50_000, now_us=NOW)
     steady(flows, "a", 10, period_us=50_000)
     flows.events()
-    slot = (NOW + 50_000 * 12) // SLOT
-    for taken in range(slot - 2, slot + 3):
-        if flows.reservations.full(range(taken, taken + 1)) is None:
-            flows.reservations.reserve(1, range(taken, taken + 1))
+    fill_slots(flows, (NOW + 50_000 * 12) // SLOT)
     assert flows.arrive("a", "t", now_us=NOW + 50_000 * 10) is Lane.RESERVED
     (event,) = flows.events()
     assert (event.what, event.reason, event.retry_us) == (FlowHappening.LEFT, FULL_SLOT, 1_000_000)
     assert flows.arrive("a", "t", now_us=NOW + 50_000 * 11) is Lane.BEST_EFFORT
     assert flows.refused == {"slot full": 1}
+
+
+def test_where_the_table_says_so_a_flow_without_a_next_slot_stays() -> None:
+    flows = control(capacity=2, share=0.5, decisions=Decisions(not_reserved=None, leaves=False))
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    steady(flows, "a", 10, period_us=50_000)
+    flows.events()
+    fill_slots(flows, (NOW + 50_000 * 12) // SLOT)
+    assert flows.arrive("a", "t", now_us=NOW + 50_000 * 10) is Lane.RESERVED
+    assert flows.served == 1
+    assert flows.events() == []
+    lanes = [flows.arrive("a", "t", now_us=NOW + 50_000 * number) for number in range(11, 30)]
+    assert Lane.LATE in lanes[:3], "for one packet there was no slot"
+    assert set(lanes[3:]) == {Lane.RESERVED}
 
 
 def test_served_flows_never_reserve_more_than_a_slot_has() -> None:
@@ -128,7 +199,9 @@ def test_served_flows_never_reserve_more_than_a_slot_has() -> None:
     )
     for at_us, name in packets:
         flows.arrive(name, "t", now_us=at_us)
-        assert flows.reservations.fullest() <= 3
+        (link,) = flows.links.of("t")
+        assert link.ledger(0).fullest(now=at_us // SLOT) <= 3
+        assert link.load <= link.most_load
     assert 0 < flows.served < 30
     assert sum(flows.refused.values()) > 0
 
@@ -141,7 +214,7 @@ def test_a_liar_is_late_and_then_not_served() -> None:
     assert lanes.count(Lane.RESERVED) <= 6
     assert flows.refused == {"sends more than it declared": 1}
     assert flows.served == 0
-    assert flows.reservations.fullest() == 0
+    assert fullest(flows) == 0
     assert flows.tell("a", "t", 100_000, now_us=NOW + 900_000) == "sends more than it declared"
     assert flows.tell("a", "t", 100_000, now_us=NOW + 9_000_000) == "", "it gets another chance"
 
@@ -174,7 +247,7 @@ def test_a_silent_flow_is_told_once_and_is_served_again_when_it_returns() -> Non
     flows.on_timer(now_us=last + 900_000)
     assert happened(flows) == [(FlowHappening.SILENT, "a")]
     assert flows.served == 0
-    assert flows.reservations.fullest() == 0
+    assert fullest(flows) == 0
     assert flows.tell("a", "t", 50_000, now_us=last + 4_000_000) == "", "telling it again is no offence"
     back = last + 5_000_000
     lanes = [flows.arrive("a", "t", now_us=back + 50_000 * number) for number in range(5)]
@@ -205,6 +278,11 @@ def test_what_comes_once_takes_no_place_in_the_table() -> None:
         ({"slot_us": 1.5}, "slot_us 1.5"),
         ({"request_share": 0}, "request_share 0"),
         ({"slots": 3}, "slots 3"),
+        ({"longer_us": (15_000,)}, "longer_us 15,000; allowed: 20,000, twice the length before it"),
+        ({"longer_us": (40_000, 80_000, 160_000, 320_000)}, "longer_us has 4 lengths; allowed: up to 3"),
+        ({"groups": 5}, "groups 5; allowed: 1, 2, 4, 8, 16, 32, 64, the divisors of 64 slots"),
+        ({"groups": 64, "spare": False}, "groups 64 without a spare"),
+        ({"hashes": 17}, "hashes 17; allowed: whole numbers from 1 to 16"),
         ({"slots": 65}, "slots 65; allowed: whole numbers from 4 to 64"),
         ({"capacity": 0}, "capacity 0"),
         ({"share": 0}, "share 0"),
@@ -248,7 +326,7 @@ def test_periods_that_cannot_be_served_are_refused(period_us: int, jitter_us: in
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 70), st.integers(1, 5), st.booleans()), max_size=60)
 )
 def test_reservations_count_like_a_naive_ledger(steps: list[tuple[int, int, int, bool]]) -> None:
-    slots = Reservations(slot_us=10, slots=32, capacity=2, positions=512, now_us=0)
+    slots = reservations(slot_us=10, slots=32, capacity=2)
     ledger: dict[int, float] = {}
     mine: list[range] = []
     now_us = 0
@@ -272,17 +350,17 @@ def test_reservations_count_like_a_naive_ledger(steps: list[tuple[int, int, int,
             assert slots.taken(slot) == pytest.approx(ledger.get(slot, 0), abs=1e-3)
 
 
-@pytest.mark.parametrize("changed", [{"slot_us": 0}, {"slots": 2}, {"capacity": 0}])
+@pytest.mark.parametrize("changed", [{"slot_us": 0}, {"slots": 3}, {"capacity": 0}])
 def test_reservations_without_slots_or_room_are_refused(changed: dict[str, int]) -> None:
     with pytest.raises(SlotError):
-        Reservations(**({"slot_us": 10, "slots": 8, "capacity": 1, "positions": 64, "now_us": 0} | changed))
+        reservations(**({"slot_us": 10, "slots": 8, "capacity": 1} | changed))
 
 
 # -- retries -------------------------------------------------------------------------------------------------
 
 
 def test_a_retry_is_told_when_to_come_or_that_it_is_of_no_use() -> None:
-    slots = Reservations(slot_us=100, slots=34, capacity=1, positions=512, now_us=0)
+    slots = reservations(slot_us=100, slots=34, capacity=1)
     desk = Retries(slots, most=6)
     assert desk.arrive(1, period_us=200, now_us=0).answer is Answer.ACCEPTED
     answers = [desk.arrive(key, period_us=200, now_us=0) for key in range(2, 9)]
@@ -299,7 +377,7 @@ def test_a_retry_is_told_when_to_come_or_that_it_is_of_no_use() -> None:
 
 
 def test_who_does_not_come_again_is_forgotten_and_rejection_gives_back_what_was_kept() -> None:
-    slots = Reservations(slot_us=100, slots=6, capacity=1, positions=512, now_us=0)
+    slots = reservations(slot_us=100, slots=6, capacity=1)
     desk = Retries(slots, most=1)
     assert desk.arrive(1, period_us=100, now_us=0).answer is Answer.ACCEPTED
     assert desk.arrive(2, period_us=100, now_us=0).at_us == 100

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.slots.control import AGAIN_MOST, AGAIN_US, CHEATS, DISBELIEVED, FlowControl
+from penstock.core.slots.control import CHEATS, DISBELIEVED, FlowControl
 from penstock.core.slots.flows import FlowState, key_of
 from penstock.core.slots.lanes import FlowHappening, Lane
 from penstock.core.slots.options import ControlOptions
+from penstock.core.slots.standing import AGAIN_MOST, AGAIN_US
 
 NOW = 1_800_000_000_000_000
 SLOT = 10_000
 YEAR_US = 365 * 86_400 * 1_000_000
 
 
-def control(*, flows: int = 10_000, capacity: int = 20) -> FlowControl:
-    options = ControlOptions(slot_us=SLOT, capacity=capacity, positions=1 << 10, flows=flows)
+def control(*, flows: int = 10_000, capacity: int = 20, **changed: Any) -> FlowControl:
+    options = ControlOptions(slot_us=SLOT, capacity=capacity, positions=1 << 10, flows=flows, **changed)
     return FlowControl(options, now_us=NOW)
 
 
@@ -29,9 +32,12 @@ def check(flows: FlowControl) -> None:
     assert flows.served == len(served)
     assert all(one.grid is not None and one.police is not None for one in served)
     assert all(not one.reserved for one in known if one.state is not FlowState.SERVED)
-    slots = flows.reservations
-    assert all(0 <= slots.taken(slot) <= slots.capacity for slot in range(slots.now, slots.now + 64))
-    assert flows.places._load <= flows.options.reserved_load + 1e-9
+    (link,) = flows.links.of("t")
+    for length, window in enumerate(flows.windows):
+        now, ledger = window.reservations.now, link.ledger(length)
+        assert all(0 <= ledger.taken(slot) <= ledger.capacity for slot in range(now, now + 64))
+    assert link.load <= link.most_load + 1e-9
+    assert set(link.flows) == {one.key for one in served}
     assert all(one.watched_us is not None for one in served)
 
 
@@ -39,6 +45,9 @@ PERIODS = st.sampled_from([1, SLOT - 1, SLOT, 2 * SLOT, 50_000, 333_333, 62 * SL
 WAITS = st.one_of(
     st.sampled_from([0, 1, SLOT, 20_000, 50_000, 333_333, 2_000_000, YEAR_US, -1, -SLOT, -YEAR_US]),
     st.integers(0, 100_000),
+)
+FILTERS = st.sampled_from(
+    [{}, {"groups": 8}, {"groups": 4, "spare": False}, {"longer_us": (160_000, 5_000_000)}, {"flows": 3}]
 )
 STEPS = st.tuples(
     st.sampled_from(["arrive", "arrive", "arrive", "tell", "untell", "timer"]),
@@ -49,12 +58,12 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=30)
-@given(st.lists(STEPS, max_size=80))
+@settings(max_examples=50)
+@given(st.lists(STEPS, max_size=80), FILTERS)
 def test_nothing_that_is_told_or_comes_breaks_what_must_hold(
-    steps: list[tuple[str, int, int, int, int]],
+    steps: list[tuple[str, int, int, int, int]], changed: dict[str, Any]
 ) -> None:
-    flows, now_us = control(flows=4, capacity=4), NOW
+    flows, now_us = control(**({"flows": 4, "capacity": 4} | changed)), NOW
     for what, which, period_us, jitter_us, passed_us in steps:
         now_us = max(0, now_us + passed_us)
         name = str(which)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.core.slots.flows import Police
 from penstock.core.slots.period import LEAST, Grid, estimate
-from penstock.core.slots.retries import Exponential, exponential
+from penstock.core.slots.retries import Exponential, RetrySequence, exponential
 from penstock.errors import SlotError
 
 NOW = 1_800_000_000_000_000
@@ -163,13 +163,43 @@ def test_the_next_retry_is_the_first_after_now(start: int, period: int, now: int
         assert ((retry - start) // period).bit_count() == 1
 
 
-@given(st.integers(0, 10**9), st.integers(1_000, 10**7), st.integers(5, 12))
+@given(st.integers(0, 10**9), st.integers(1_000, 10**7), st.integers(6, 12))
 def test_doubling_distances_are_recognised(start: int, period: int, count: int) -> None:
     times = [start, *(start + period * 2**number for number in range(count - 1))]
     found = exponential(times)
     assert found is not None
     assert found.period_us == pytest.approx(period)
     assert exponential([start + period * number for number in range(count)]) is None
+
+
+def test_random_arrivals_are_not_taken_for_retries() -> None:
+    dice, mistaken = Random(5), 0
+    for _ in range(400):
+        times = [0]
+        for _ in range(64):
+            times.append(times[-1] + round(dice.expovariate(1) * 100_000))
+        mistaken += any(RetrySequence.found(times[:last], times[last]) for last in range(6, 64))
+    assert mistaken <= 3, "0.05 % of the windows, so three of 400 have a chance of one in a thousand"
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.02])
+def test_retries_are_followed_into_the_next_sequence(jitter: float) -> None:
+    dice, start, period = Random(3), 1_000_000, 50_000
+    times = [start]
+    times += [start + round(period * 2**number * (1 + dice.uniform(-jitter, jitter))) for number in range(8)]
+    found = RetrySequence.found(times[1:6], times[6])
+    assert found is not None, "without the first one"
+    found = RetrySequence.found(times[:5], times[5])
+    assert found is not None
+    assert found.period_us == pytest.approx(period, rel=2 * jitter + 0.01)
+    assert all(found.arrive(at_us) for at_us in times[6:])
+    assert not found.arrive(10**9), "a new sequence"
+    assert found.next_us == pytest.approx(10**9 + period, rel=0.1)
+    assert found.arrive(10**9 + period)
+    for number in range(4):
+        assert not found.forgotten
+        assert not found.arrive(10**10 + 10**9 * number)
+    assert found.forgotten
 
 
 @pytest.mark.parametrize("period_us", [0, -5, float("inf")])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from penstock.core.slots.flows import Flow
 from penstock.core.slots.lanes import Lane
 from penstock.errors import ConfigError, SlotError
 from penstock.mqtt.codes import V4, V5
@@ -23,7 +24,7 @@ from penstock.node.broker.message import Message
 from penstock.node.broker.runs import QOS0
 from penstock.node.config.read import read_config
 from penstock.node.config.schema import Config, Listener, Queues, Rule
-from penstock.node.config.slots import SlotSettings
+from penstock.node.config.slots import LinkSettings, SlotSettings
 from penstock.node.slots import publisher
 from penstock.node.slots.declared import Declared, of_connect, of_publish, retry_of
 from penstock.node.store.tables import STORE, Store
@@ -228,7 +229,9 @@ async def test_each_message_of_a_chunk_waits_as_part_of_its_own_flow() -> None:
         events = [entry.event for entry in lanes_of(session).clear() if isinstance(entry.event, Message)]
         assert [event.topic for event in events] == ["x/a", "x/a", "x/b", "x/b", *["x/a", "x/b"] * 3]
         flows = [event.flow for event in events if event.flow is not None]
-        assert [flow.flow.topic for flow in flows] == [event.topic for event in events]
+        assert [isinstance(one.flow, Flow) and one.flow.topic for one in flows] == [
+            one.topic for one in events
+        ]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -461,7 +464,7 @@ async def test_a_silent_flow_is_told_and_so_is_its_return() -> None:
     ("period", "why"),
     [
         ("5ms", "period too short: 5 ms is less than a slot of 20 ms"),
-        ("10s", "period beyond the window: 10000 ms"),
+        ("10min", "period beyond the window: 600000 ms"),
         ("often", "'often' is no duration; say it like 100ms"),
     ],
 )
@@ -489,13 +492,13 @@ async def test_a_refusal_is_an_answer_each_time_and_news_once() -> None:
         await watcher.subscribe("$flows/refused")
         sensor = await running.connect("sensor")
         for _ in range(5):
-            ack = await sensor.publish1("beat", b"1", user=(("penstock-period", "10s"),))
+            ack = await sensor.publish1("beat", b"1", user=(("penstock-period", "10min"),))
             assert (ack.properties.reason_string or "").startswith("period beyond the window")
         await sensor.publish1("other", b"1", user=(("penstock-period", "1ms"),))
         topics = [json.loads((await watcher.expect(Publish)).payload)["topic"] for _ in range(2)]
         assert topics == ["beat", "other"]
         found = row(running, "beat")
-        assert (found.state, found.told, found.period_us) == ("refused", "client", 10_000_000)
+        assert (found.state, found.told, found.period_us) == ("refused", "client", 600_000_000)
         assert found.reason.startswith("period beyond the window")
 
 
@@ -519,7 +522,7 @@ async def test_each_connect_counts_and_what_a_message_says_counts_more() -> None
         await sensor.publish1("pulse", b"1", user=(("penstock-period", "none"),))
         await steps.publish(sensor, "pulse", 3, every_us=50_000)
         assert row(running, "pulse").state == "learning"
-        sensor = await running.connect("sensor", user=(("penstock-period", "10s late/#"),))
+        sensor = await running.connect("sensor", user=(("penstock-period", "10min late/#"),))
         ack = await sensor.publish1("late/1", b"1")
         assert (ack.properties.reason_string or "").startswith("period beyond the window")
 
@@ -547,23 +550,126 @@ async def test_what_comes_in_its_slot_never_waits_behind_best_effort() -> None:
         assert {one.topic for one in found[gone : gone + 30]} == {"beat/1"}
 
 
+async def eight_flows(steps: Steps, sensor: Peer) -> list[str]:
+    """Publish six messages of eight flows at once, and return what became of the flows."""
+    for number in range(6):
+        steps.now_us += 40_000
+        for name in range(8):
+            sensor.publish0(f"beat/{name}", b"%d" % number)
+        await sensor.settled()
+    return [row(steps.running, f"beat/{name}").state for name in range(8)]
+
+
 async def test_a_full_link_refuses_the_flow_too_many() -> None:
     async with node(config(capacity=4, reserved_share=0.5)) as running:
         steps = Steps(running)
         watcher = await running.connect("watcher")
-        await watcher.subscribe("$flows/refused")
+        await watcher.subscribe("$flows/refused", "beat/#")
         sensor = await running.connect("sensor", user=(("penstock-period", "40ms"),))
-        for number in range(6):
-            steps.now_us += 40_000
-            for name in range(8):
-                sensor.publish0(f"beat/{name}", b"%d" % number)
-            await sensor.settled()
-        states = [row(running, f"beat/{name}").state for name in range(8)]
+        states = await eight_flows(steps, sensor)
         assert "served" in states
         assert "refused" in states
-        facts = json.loads((await watcher.expect(Publish)).payload)
+        while (told := await watcher.expect(Publish)).topic != "$flows/refused":
+            pass
+        facts = json.loads(told.payload)
         assert facts["reason"].startswith(("slot full", "no capacity"))
         assert facts["retry_after_s"] >= 1
+
+
+async def test_nobody_has_to_carry_what_nobody_reads() -> None:
+    async with node(config(capacity=4, reserved_share=0.5)) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "40ms"),))
+        assert await eight_flows(steps, sensor) == ["served"] * 8
+
+
+async def test_a_link_that_is_full_shuts_flows_out_and_others_carry_them() -> None:
+    links = (LinkSettings(clients="narrow*", capacity=2),)
+    async with node(config(capacity=40, links=links)) as running:
+        steps = Steps(running)
+        watcher = await running.connect("watcher")
+        await watcher.subscribe("$flows/refused")
+        wide, narrow = await running.connect("wide"), await running.connect("narrow-1")
+        await wide.subscribe("beat/#")
+        await narrow.subscribe("beat/#")
+        sensor = await running.connect("sensor", user=(("penstock-period", "40ms"),))
+        assert await eight_flows(steps, sensor) == ["served"] * 8
+        rows = [row(running, f"beat/{name}") for name in range(8)]
+        assert {(one.links, one.links_refused) for one in rows} == {(2, 0), (1, 1)}
+        facts = json.loads((await watcher.expect(Publish)).payload)
+        assert facts["reason"] == "no capacity: on the link to 'narrow-1'"
+        assert (facts["links"], facts["links_refused"]) == (1, 1)
+        status = running.observed.status().flows
+        assert status is not None
+        assert (status.links, status.refused["no capacity"]) == (2, sum(one.links_refused for one in rows))
+        flows = running.flows
+        assert flows is not None
+        flows.reconfigure(msgspec.structs.replace(flows.settings, links=()))
+        steps.now_us += 5_000_000
+        await eight_flows(steps, sensor)
+        assert {row(running, f"beat/{name}").links_refused for name in range(8)} == {0}
+
+
+async def test_a_flow_is_best_effort_at_a_link_that_shuts_it_out() -> None:
+    async with node(config(links=(LinkSettings(clients="slow", capacity=2),))) as running:
+        steps = Steps(running)
+        slow = await behind(running, "beat/#")
+        wide = await running.connect("wide")
+        await wide.subscribe("beat/#")
+        sensor = await running.connect("sensor", user=(("penstock-period", "40ms"),))
+        assert await eight_flows(steps, sensor) == ["served"] * 8
+        session = running.broker.sessions.get("slow")
+        assert session is not None
+        carried = {name for name in range(8) if row(running, f"beat/{name}").links == 2}
+        assert 0 < len(carried) < 8
+        waiting = lanes_of(session)
+        assert {entry.event.topic for entry in waiting._reserved} == {f"beat/{name}" for name in carried}
+        assert running.account_holds()
+        sensor.publish0("beat/end", b"last")
+        await sensor.settled()
+        found = await received(slow, lambda one: one.payload == b"last")
+        for name in range(8):
+            beats = [int(one.payload) for one in found if one.topic == f"beat/{name}"]
+            assert beats == sorted(beats)
+
+
+async def test_a_flow_without_an_entry_in_the_table_is_served_by_the_filters() -> None:
+    async with node(config(flows=1, lane_events=500)) as running:
+        steps = Steps(running)
+        slow = await behind(running, "beat", "other")
+        sensor = await running.connect("sensor")
+        await steps.publish(sensor, "first", 3, every_us=100_000)
+        await steps.publish(sensor, "beat", 30, every_us=100_000)
+        status = running.observed.status().flows
+        assert status is not None
+        assert (status.known, status.served) == (1, 0)
+        assert status.unlisted > 20
+        assert status.reserved > 20
+        sensor.publish0("other", b"last")
+        await sensor.settled()
+        assert running.account_holds()
+        found = await received(slow, lambda one: one.payload == b"last")
+        assert [int(one.payload) for one in found if one.topic == "beat"] == list(range(30))
+        last_beat = max(place for place, one in enumerate(found) if one.topic == "beat")
+        assert [one.topic for one in found[last_beat:]].count("filler") > 50, "others waited behind"
+
+
+async def test_retries_that_nobody_declared_are_recognised() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor")
+        for gap_us in (0, 20_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000):
+            steps.now_us += gap_us
+            sensor.publish0("ask", b"?")
+            await sensor.settled()
+        found = row(running, "ask")
+        assert (found.pattern, found.retried) == ("retries", 2)
+        assert found.period_us == pytest.approx(20_000, rel=0.1)
+        status = running.observed.status().flows
+        assert status is not None
+        assert (status.retried, status.reserved) == (2, 1), (
+            "a place was kept for the one after it was recognised"
+        )
 
 
 async def test_a_flow_that_sends_more_than_it_declared_loses_its_slots() -> None:
@@ -765,7 +871,17 @@ def test_what_clients_declare_is_read() -> None:
         ("slots: {request_share: 0}", "slots.request_share"),
         ("slots: {window: 65}", "slots.window"),
         ("slots: {capacity: 0}", "slots.capacity"),
-        ("slots: {capacity: 1, reserved_share: 0.5}", "is less than one packet"),
+        ("slots: {capacity: 1, reserved_share: 0.5}", "slots.capacity: found 1, of which a share of 0.5"),
+        ("slots: {links: [{clients: a, capacity: 1}]}", r"slots.links\[0\].capacity: .*allowed: 2 or more"),
+        ("slots: {links: [{clients: '', capacity: 9}]}", r"slots.links\[0\].clients"),
+        ("slots: {links: [{capacity: 9}]}", r"slots.links\[0\].clients: is missing"),
+        ("slots: {longer: [16, 31]}", r"slots.longer\[1\]: found 31; allowed: 32 or more, twice the length"),
+        ("slots: {longer: [2, 4, 8, 16]}", r"slots.longer\[3\]: is one length too many; allowed: up to 3"),
+        ("slots: {filter: {groups: 7}}", "slots.filter.groups: found 7, .*'8'.*allowed: 1, 2, 4, 8, "),
+        ("slots: {filter: {groups: 64, spare: false}}", "slots.filter.groups: .*allowed: 1, 2, 4, 8, 16, 32"),
+        ("slots: {filter: {group: 8}}", "slots.filter.group: unknown setting.*'groups'"),
+        ("slots: {decisions: {in_slot: reservd}}", "slots.decisions.in_slot: .*'reserved'"),
+        ("slots: {decisions: {in_slot: as_it_is}}", "slots.decisions.in_slot"),
         ("slots: {flows: 0}", "slots.flows"),
     ],
 )

@@ -15,6 +15,7 @@ from penstock.core.slots.flows import key_of
 from penstock.core.slots.period import estimate
 from penstock.core.slots.shape import Shape
 from penstock.errors import InputError
+from penstock.node.broker.routes import Router
 from penstock.node.config.slots import SlotSettings
 from penstock.node.slots.flows import COLUMNS, RESERVATIONS, Flows, Reserved
 from penstock.node.store.control_table import load
@@ -136,7 +137,9 @@ async def test_a_node_takes_the_table_of_reservations(spark: SparkSession, tmp_p
     loaded = load(folder, RESERVATIONS, COLUMNS)
     assert loaded is not None
     assert sorted(row.client for row in loaded.rows(Reserved)) == [f"s{number}" for number in range(5)]
-    node = Flows(SlotSettings(reservations=str(folder)), clock=lambda: 10**15, publish=lambda *_: None)
+    node = Flows(
+        SlotSettings(reservations=str(folder)), clock=lambda: 10**15, publish=lambda *_: None, router=Router()
+    )
     node.start(asyncio.get_running_loop())
     while not node.status().table_version:
         await asyncio.sleep(0.01)

@@ -16,12 +16,15 @@ Flows:
     period.py        the period of a flow, and the grid that follows it
     flows.py         the state of each flow; policing of its rate
     statistics.py    snapshots of flows
+    links.py         links to receivers: places in the slots ahead, and the flows that have them
     reservation.py   slots reserved ahead, and the flows that hold them
     options.py       settings of the flow control
-    lanes.py         the lane of a packet, and the lanes of a receiver
+    lanes.py         the lane of a packet (Table 2), and the lanes of a receiver
+    standing.py      states of flows, refusals and events
+    unlisted.py      flows without an entry in the table, served by the filters alone
     control.py       admission, prediction and reservation for all flows
     silence.py       served flows that stopped sending
-    retries.py       requests without a slot, and when they may retry
+    retries.py       retries: recognised by their pattern, or announced by requests without a slot
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The control of flows: records an arrival, predicts and reserves the next, and decides the packet's lane.
 
-`FlowStanding` changes states and counts refusals. The owner passes in the time; if it goes backwards, the
-slots stand still. The interface is `timer`, `on_timer` and `events`.
+The owner passes in the time; if it goes backwards, the slots stand still. The interface is `timer`,
+`on_timer` and `events`.
 """
 
 from __future__ import annotations
@@ -9,91 +9,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
-from penstock.core.slots.filter import RefreshingFilter
 from penstock.core.slots.flows import RECENT, Flow, FlowState, FlowTable, PeriodSource, Police, key_of
-from penstock.core.slots.lanes import FlowEvent, FlowHappening, Lane, treated
+from penstock.core.slots.lanes import FlowHappening, Lane
+from penstock.core.slots.links import OneLink
 from penstock.core.slots.period import Grid
-from penstock.core.slots.reservation import FULL_SLOT, ReservedPlaces
+from penstock.core.slots.reservation import FULL_SLOT, Reservations, ReservedPlaces, SlotWindow
+from penstock.core.slots.retries import RetrySequence
 from penstock.core.slots.shape import Shape
 from penstock.core.slots.silence import SilentFlows
-from penstock.model.instant import SECOND_US
+from penstock.core.slots.standing import FlowStanding, wait_us
+from penstock.core.slots.unlisted import UnlistedFlow, UnlistedFlows, regular
 
 if TYPE_CHECKING:
+    from penstock.core.slots.lanes import Decisions, FlowEvent
+    from penstock.core.slots.links import Link, LinksByTopic
     from penstock.core.slots.options import ControlOptions
     from penstock.model.instant import Instant
 
 
-AGAIN_US: Final = SECOND_US
-"""First pause before a refused flow is tried again; it doubles with each failure …"""
-
-AGAIN_MOST: Final = 6
-"""… this many times at most: about a minute."""
-
-
-class FlowStanding:
-    """Changes states, counts refusals, and collects events until the owner takes them."""
-
-    def __init__(self) -> None:
-        self.refused: dict[str, int] = {}
-        """Flows not admitted or no longer served, by reason."""
-        self._events: list[FlowEvent] = []
-
-    def become(self, flow: Flow, state: FlowState, reason: str, now_us: Instant) -> None:
-        """Set a flow's state."""
-        if flow.state is not state:
-            flow.since_us = now_us
-        flow.state, flow.reason = state, reason
-
-    def happened(
-        self, what: FlowHappening, flow: Flow, now_us: Instant, reason: str = "", retry_us: int = 0
-    ) -> None:
-        """Add an event for the owner."""
-        self._events.append(FlowEvent(what, flow, now_us, reason, retry_us))
-
-    def events(self) -> list[FlowEvent]:
-        """Remove and return the events."""
-        events, self._events = self._events, []
-        return events
-
-    def refuse(
-        self, flow: Flow, what: FlowHappening, reason: str, now_us: Instant, again_us: Instant = 0
-    ) -> None:
-        """Do not serve a flow; a repeated refusal for the same reason makes no event."""
-        self.count(reason)
-        news = what is FlowHappening.LEFT or _short(flow.reason) != _short(reason)
-        self.become(flow, FlowState.REFUSED, reason, now_us)
-        if news:
-            self.happened(what, flow, now_us, reason, again_us)
-
-    def defer(self, flow: Flow, what: FlowHappening, reason: str, now_us: Instant) -> None:
-        """Refuse a flow for now.
-
-        The pause before the next attempt doubles until it was served long enough.
-        """
-        again_us = wait_us(flow.failures)
-        flow.failures += 1
-        flow.again_us = now_us + again_us
-        self.refuse(flow, what, reason, now_us, again_us)
-
-    def count(self, reason: str) -> str:
-        """Count a refusal by its reason up to the colon; returns the reason."""
-        short = _short(reason)
-        self.refused[short] = self.refused.get(short, 0) + 1
-        return reason
-
-
-def wait_us(failures: int) -> Instant:
-    """Pause of a flow after this number of failures."""
-    return AGAIN_US << min(failures, AGAIN_MOST)
-
-
-def _short(reason: str) -> str:
-    """A reason without the details of the single case."""
-    return reason.partition(":")[0]
-
-
 SEEN_SLOTS: Final = 2
-"""Slots of the history a flow must occur in before it gets a place in the table: one-off keys get none."""
+"""Slots of the history a flow must occur in before it gets a place in the table: one-off keys get none. In
+longer slots it must come at even distances, as much comes twice within minutes.
+"""
+
+SHUT_OUT: Final = "no capacity: on the link to"
 
 PUNCTUAL: Final = 0.5
 """Share of punctual packets below which a flow is better served as best effort."""
@@ -115,21 +54,36 @@ FIRST_CREDIT: Final = 16
 
 
 class FlowControl:
-    """Control of all flows of a link or a node."""
+    """Control of all flows of a node, on the links of their receivers."""
 
-    def __init__(self, options: ControlOptions, *, now_us: Instant) -> None:
+    def __init__(
+        self, options: ControlOptions, *, now_us: Instant, links: LinksByTopic | None = None
+    ) -> None:
+        """Without `links` all packets go to one link with the capacity of the options."""
         self.options = options
         self.table = FlowTable(most=options.flows, idle_us=options.idle_us)
         self.standing = FlowStanding()
         self.packets = dict.fromkeys(Lane, 0)
-        shape = Shape(arrays=options.slots, groups=1, positions=options.positions)
-        self.history = RefreshingFilter(shape, start=now_us // options.slot_us)
-        self.places = ReservedPlaces(options, now_us=now_us)
-        self.reservations = self.places.reservations
+        self.retried = 0
+        """Packets recognised as retries."""
+        self.windows = [SlotWindow(options, length, now_us=now_us) for length in options.lengths_us]
+        self.links: LinksByTopic = OneLink(options) if links is None else links
+        self.places = ReservedPlaces(options, self.windows, self.links, shut_out=self._shut_out)
+        self.requested = Reservations(
+            slot_us=options.slot_us,
+            # Minimal: who has which slot is remembered exactly.
+            shape=Shape(arrays=options.slots, positions=64, ahead=options.slots - 2),
+            capacity=options.request_capacity,
+            now_us=now_us,
+        )
+        """Places kept for requests and retries, of the whole node."""
+        self.unlisted = UnlistedFlows(options, self.windows, self.links)
+        self._window = self.windows[0]
+        self._history, self._recorded = self._window.history, self._window.recorded
+        self._slots = self._window.reservations
         self._silence = SilentFlows(options)
         self._slot_us = options.slot_us
-        self._recorded: set[int] = set()
-        """Flows without a place in the table that arrived in the present slot."""
+        self._decisions = options.decisions
 
     @property
     def refused(self) -> dict[str, int]:
@@ -141,29 +95,57 @@ class FlowControl:
         """Number of served flows."""
         return len(self.places)
 
+    def decide_by(self, decisions: Decisions) -> None:
+        """Use another Table 2 from now on."""
+        self._decisions = self.unlisted.decisions = decisions
+
     # -- a packet comes --------------------------------------------------------------------------------------
 
-    def flow(self, key: int, client: str, topic: str, *, now_us: Instant) -> Flow | None:
-        """Record a packet; returns its flow if it is in the table."""
-        slot = self.reservations.now
+    def flow(self, key: int, client: str, topic: str, *, now_us: Instant) -> Flow | UnlistedFlow | None:
+        """Record a packet; returns its flow if it is in the table, or served without being there."""
+        slot = self._slots.now
         if now_us // self._slot_us != slot:
             slot = self._advance(now_us)
         flow = self.table.get(key)
         if flow is None:
             if key in self._recorded:  # counted in this slot already; its next slot decides
                 return None
-            if len(self._recorded) < limits.SLOT_REMEMBERED:
-                self._recorded.add(key)
-            self.history.insert(key, slot)
-            if self.options.detect and self.history.query(key).bit_count() >= SEEN_SLOTS:
-                flow = self.table.add(key, client, topic, now_us=now_us)
-        elif flow.topic != topic or flow.client != client:  # hash collisions can be provoked
+            return self._unknown(key, client, topic, slot, now_us)
+        if flow.topic != topic or flow.client != client:  # hash collisions can be provoked
             return None
-        elif flow.last_slot != slot:
-            self.history.insert(key, slot)
-        if flow is not None:
+        if flow.last_slot != slot:
+            self._history.insert(key, slot)
             flow.last_slot = slot
         return flow
+
+    def _unknown(
+        self, key: int, client: str, topic: str, slot: int, now_us: Instant
+    ) -> Flow | UnlistedFlow | None:
+        """The first packet in a slot of a flow that is not in the table."""
+        if len(self._recorded) < limits.SLOT_REMEMBERED:
+            self._recorded.add(key)
+        self._history.insert(key, slot)
+        if not self.options.detect:
+            return None
+        if self._history.query(key).bit_count() < SEEN_SLOTS and not self._returns(key):
+            return None
+        flow = self.table.add(key, client, topic, now_us=now_us)
+        if flow is None:
+            return self.unlisted.arrive(key, topic, now_us=now_us) if self.options.unlisted else None
+        flow.last_slot = slot
+        return flow
+
+    def _returns(self, key: int) -> bool:
+        """Record a packet in longer slots; returns whether it comes at even distances in some of them."""
+        found = False
+        for window in self.windows[1:]:
+            if key in window.recorded:
+                continue
+            if len(window.recorded) < limits.SLOT_REMEMBERED:
+                window.recorded.add(key)
+            window.history.insert(key, window.reservations.now)
+            found |= regular(window.history.query(key)) is not None
+        return found
 
     def arrive(self, client: str, topic: str, *, now_us: Instant) -> Lane:
         """Record a packet; returns its lane."""
@@ -173,18 +155,24 @@ class FlowControl:
             return Lane.BEST_EFFORT
         return self.take(flow, 1, now_us=now_us)[0]
 
-    def take(self, flow: Flow, count: int, *, now_us: Instant) -> list[Lane]:
+    def take(self, flow: Flow | UnlistedFlow, count: int, *, now_us: Instant) -> list[Lane]:
         """Lanes of packets of a flow that arrived together; call `flow` first."""
         lanes: list[Lane] = []
+        if isinstance(flow, UnlistedFlow):
+            lanes = [flow.lane, *[Lane.BEST_EFFORT] * (count - 1)]
+            self.packets[flow.lane] += 1
+            self.packets[Lane.BEST_EFFORT] += count - 1
+            return lanes
         while len(lanes) < count:
             if flow.state is FlowState.SERVED:
                 flow.arrivals += 1
                 lane, taken = self._take_served(flow, now_us), 1
             else:  # the rest at once: equal arrival times add no information
-                lane, taken = Lane.BEST_EFFORT, count - len(lanes)
+                taken = count - len(lanes)
                 flow.arrivals += taken
-                self._take_other(flow, now_us, taken)
-                flow.last_other_us = now_us
+                lane = self._take_other(flow, now_us, taken)
+                if lane is not Lane.RESERVED:
+                    flow.last_other_us = now_us
             flow.last_us = now_us
             self.packets[lane] += taken
             lanes += [lane] * taken
@@ -201,8 +189,8 @@ class FlowControl:
             flow.excess += 1
             if flow.excess_rate > CHEATING:
                 self._leave(flow, CHEATS, now_us)
-            return Lane.LATE
-        on_time = self.reservations.holds(flow.key)
+            return self._decisions.beyond_rate
+        on_time = self.places.holds(flow)
         steps = grid.add(now_us)
         if steps > 1:
             flow.missed += steps - 1
@@ -218,34 +206,68 @@ class FlowControl:
         # A packet may follow closely on one that was late by up to a period.
         police.period_us = slow.period_us = flow.declared_us or grid.period_us
         police.tolerance_us = slow.tolerance_us = grid.period_us
+        flow.last_us = now_us
         reserved = self.places.reserve_next(flow)
-        # A packet is treated as its reservation says before its flow leaves (decision 0020).
-        lane, stays = treated(served=True, on_time=on_time, reserved=reserved)
-        if not stays:
+        lane = self._decisions.lane(on_time=on_time, reserved=reserved)
+        if not reserved and self._decisions.leaves:
             self._leave(flow, FULL_SLOT, now_us)
         elif flow.on_time_rate < PUNCTUAL or grid.jitter_us > grid.period_us / 4:
             self._leave(flow, UNPUNCTUAL, now_us)
         return lane
 
-    def _take_other(self, flow: Flow, now_us: Instant, count: int) -> None:
-        """Treat packets as best effort, and try to serve the flow from now on."""
+    def _take_other(self, flow: Flow, now_us: Instant, count: int) -> Lane:
+        """Treat packets as best effort or as retries, and try to serve the flow from now on."""
         if flow.state is FlowState.SILENT:
             self.standing.happened(FlowHappening.BACK, flow, now_us)
             self.standing.become(flow, FlowState.LEARNING, "", now_us)
+        lane = Lane.BEST_EFFORT
         if flow.told is None:
+            if count == 1 and self.options.detect:
+                lane = self._retry_lane(flow, now_us)
             found = flow.learn(now_us, count)
             if found is None:
-                return
-            flow.told = PeriodSource.DETECTED
+                return lane
+            flow.told, flow.retries = PeriodSource.DETECTED, None
             flow.grid = Grid.of(found, flow.learnt())
         elif flow.grid is None:
             jitter_us = flow.told_jitter_us
             if now_us < flow.again_us or self.options.problem_with(flow.declared_us, jitter_us):
-                return
+                return lane
             flow.grid = Grid(flow.declared_us, now_us, jitter_us=jitter_us or None)
         elif not flow.grid.add(now_us) and now_us - flow.last_us > 2 * flow.grid.period_us:
             flow.grid.restart(now_us)
         self._try(flow, now_us)
+        return lane
+
+    def _retry_lane(self, flow: Flow, now_us: Instant) -> Lane:
+        """Lane of a packet of a flow without a period: reserved if a place was kept for it as a retry."""
+        retries = flow.retries
+        if retries is None:
+            recent = flow.recent()
+            if recent is None or (retries := RetrySequence.found(recent, now_us)) is None:
+                return Lane.BEST_EFFORT
+            flow.retries = retries
+            came = True
+        else:
+            came = retries.arrive(now_us)
+            if retries.forgotten:
+                flow.retries = None
+        slots = self.requested
+        in_place = came and slots.advance(now_us) in retries.slots
+        if len(retries.slots) and not in_place:
+            slots.release(retries.slots)
+        retries.slots = range(0)
+        self.retried += came
+        flow.retried += came
+        if flow.retries is not None:
+            # A retry may be a little late, because of the network, but hardly early.
+            wanted = slots.slots_between(retries.next_us, retries.next_us + slots.slot_us)
+            if wanted.start > slots.now and slots.reserve(flow.key, wanted):
+                retries.slots = wanted
+        if not in_place:
+            return Lane.BEST_EFFORT
+        flow.laned = True
+        return Lane.RESERVED
 
     # -- periods that are told -------------------------------------------------------------------------------
 
@@ -278,7 +300,7 @@ class FlowControl:
             return self.standing.count("table full: too many flows")
         self.places.give_back(flow)
         flow.learnt()
-        flow.told, flow.declared_us, flow.grid = by, period_us, None
+        flow.told, flow.declared_us, flow.grid, flow.retries = by, period_us, None, None
         flow.told_jitter_us = jitter_us
         if not flow.disbelieved_us:
             flow.again_us = flow.failures = 0
@@ -361,10 +383,13 @@ class FlowControl:
         """Remove and return the events."""
         return self.standing.events()
 
+    def _shut_out(self, flow: Flow, link: Link) -> None:
+        """A link has no place for a flow that others carry."""
+        reason = f"{SHUT_OUT} '{link.name}'"
+        self.standing.count(reason)
+        self.standing.happened(FlowHappening.SHUT_OUT, flow, flow.last_us, reason)
+
     def _advance(self, now_us: Instant) -> int:
-        before = self.reservations.now
-        slot = self.reservations.advance(now_us)
-        if slot != before:
-            self.history.advance(slot)
-            self._recorded.clear()
-        return slot
+        for window in self.windows[1:]:
+            window.advance(now_us)
+        return self._window.advance(now_us)

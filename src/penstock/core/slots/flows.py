@@ -18,7 +18,9 @@ from penstock.core.slots.statistics import FlowStatistics
 from penstock.errors import SlotError
 
 if TYPE_CHECKING:
+    from penstock.core.slots.links import Link
     from penstock.core.slots.period import Grid, Period
+    from penstock.core.slots.retries import RetrySequence
     from penstock.model.instant import Instant
 
 
@@ -109,12 +111,20 @@ class Flow:
         "last_slot",
         "last_us",
         "late",
+        "length",
+        "links",
+        "links_again_us",
+        "links_version",
+        "load",
         "missed",
         "on_time",
         "on_time_rate",
         "police",
         "reason",
         "reserved",
+        "retried",
+        "retries",
+        "shut_out",
         "since_us",
         "slow_police",
         "state",
@@ -145,6 +155,21 @@ class Flow:
         """Police with a credit: packets beyond this count as cheating."""
         self.reserved: deque[range] = deque()
         """Slots reserved ahead, one range for each expected packet."""
+        self.length = 0
+        """Number of the length of slots it is served in."""
+        self.load = 0.0
+        """Its packets in one of the shortest slots."""
+        self.links: tuple[Link, ...] = ()
+        """Links on which it has places."""
+        self.shut_out: tuple[Link, ...] = ()
+        """Links of its receivers that have no place for it."""
+        self.links_version = -1
+        self.links_again_us = 0
+        """When it tries those links again."""
+        self.retries: RetrySequence | None = None
+        """The pattern of its retries, if it has no period and they were recognised."""
+        self.retried = 0
+        """Packets recognised as retries."""
         self.since_us = self.last_us = now_us
         self.last_slot = -1
         self.last_other_us = now_us
@@ -163,6 +188,16 @@ class Flow:
         self.excess_rate = 0.0
         self._arrivals: deque[Instant] | None = deque(maxlen=MOST)
         self._look_next = LOOK_AT[0]
+
+    def goes_ahead_on(self, link: Link, now_us: Instant) -> bool:
+        """Whether its packets may use lanes on a link: not if the link has no place for it."""
+        if self.state is not FlowState.SERVED or self.key in link.flows:
+            return True
+        return link.left == (self.key, now_us)
+
+    def recent(self) -> deque[Instant] | None:
+        """The arrivals recorded by `learn`; None if none are."""
+        return self._arrivals
 
     def learn(self, now_us: Instant, count: int = 1) -> Period | None:
         """Record arrivals of a flow without a known period; returns the period once it is found."""
@@ -196,7 +231,8 @@ class Flow:
             topic=self.topic,
             state=self.state.value,
             told=self.told.value if self.told is not None else "",
-            period_us=round(grid.period_us if grid is not None else self.declared_us),
+            pattern=self._pattern(),
+            period_us=round(self._period_us()),
             jitter_us=round(grid.jitter_us) if grid is not None else 0,
             tolerance_us=round(self.tolerance_us),
             arrivals=self.arrivals,
@@ -204,11 +240,24 @@ class Flow:
             late=self.late,
             missed=self.missed,
             excess=self.excess,
+            retried=self.retried,
+            links=len(self.links),
+            links_refused=len(self.shut_out),
             on_time_rate=round(self.on_time_rate, 4),
             since_us=self.since_us,
             last_us=self.last_us,
             reason=self.reason,
         )
+
+    def _pattern(self) -> str:
+        if self.retries is not None:
+            return "retries"
+        return "constant" if self.grid is not None or self.declared_us else ""
+
+    def _period_us(self) -> float:
+        if self.retries is not None:
+            return self.retries.period_us
+        return self.grid.period_us if self.grid is not None else self.declared_us
 
 
 class FlowTable:

@@ -3,10 +3,11 @@
     not served                                     best effort
     served, in its slot                            reserved: ahead of everything else
     served, outside its slot                       late: behind everything else
-    served, and the next reservation failed        this packet as above; then the flow is no longer served
+    served, and the next reservation failed        reserved; then the flow is no longer served
+    served, beyond its flow's rate                 late (ours: the paper polices nobody)
 
-The rows are checked in this order, the last one last; the paper leaves it open. A packet beyond its flow's
-rate is late. Lanes of a receiver; control messages precede them all:
+These are the defaults of `Decisions`, as the paper prints them. Its rows overlap: the last one that applies
+counts. Lanes of a receiver; control messages precede them all:
 
     reserved      packets that came in their slots, first come, first out
     best effort   the owner's own queue, where a policy packs
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from penstock.errors import SlotError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from penstock.core.slots.flows import Flow
+    from penstock.core.slots.links import Link
     from penstock.model.instant import Instant
 
 
@@ -48,13 +50,15 @@ class FlowHappening(IntEnum):
     LEFT = 2
     SILENT = 3
     BACK = 4
+    SHUT_OUT = 5
+    """A link has no place for a flow that other links carry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """The flow and the lane of one packet; travels with the packet."""
 
-    flow: Flow
+    flow: Ordered
     lane: Lane
 
 
@@ -70,11 +74,38 @@ class FlowEvent:
     """For REFUSED and LEFT: time until the next attempt; 0: none by itself."""
 
 
-def treated(*, served: bool, on_time: bool, reserved: bool) -> tuple[Lane, bool]:
-    """Table 2: the lane, and whether the flow stays served."""
-    if not served:
-        return Lane.BEST_EFFORT, False
-    return (Lane.RESERVED if on_time else Lane.LATE), reserved
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decisions:
+    """Table 2 of the paper (§4.3): the lane of a packet of a served flow, one field for each row."""
+
+    in_slot: Lane = Lane.RESERVED
+    """Row 2: the packet came in a slot reserved for it."""
+    outside_slot: Lane = Lane.LATE
+    """Row 3: it did not."""
+    not_reserved: Lane | None = Lane.RESERVED
+    """Row 4: no slot could be reserved for the next packet; None: rows 2 and 3 decide."""
+    leaves: bool = True
+    """Row 4: whether the flow is no longer served then; if it stays, the next packet tries again."""
+    beyond_rate: Lane = Lane.LATE
+    """The packet is beyond the flow's rate."""
+
+    def lane(self, *, on_time: bool, reserved: bool) -> Lane:
+        """Lane of a packet of a served flow by rows 2 to 4."""
+        if not reserved and self.not_reserved is not None:
+            return self.not_reserved
+        return self.in_slot if on_time else self.outside_slot
+
+
+class Ordered(Protocol):
+    """What lanes know of a flow: enough to keep its packets in order."""
+
+    key: int
+    last_other_us: Instant
+    """Arrival of its last packet in another lane: until that one is sent, no later one may overtake it."""
+
+    def goes_ahead_on(self, link: Link, now_us: Instant) -> bool:
+        """Whether its packets may use lanes on a link."""
+        ...
 
 
 Entry = TypeVar("Entry")
@@ -115,7 +146,7 @@ class Lanes(Generic[Entry]):
         self,
         entry: Entry,
         key: Hashable,
-        flow: Flow,
+        flow: Ordered,
         lane: Lane,
         *,
         oldest_us: Instant | None,

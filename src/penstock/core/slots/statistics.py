@@ -15,7 +15,10 @@ class FlowStatistics:
     """learning, served, refused or silent."""
     told: str
     """Source of its period: client, table or detected; empty if unknown."""
+    pattern: str
+    """constant, retries, or empty if none is known."""
     period_us: int
+    """Its period; of retries the pause before the first one."""
     jitter_us: int
     """Standard deviation of arrivals around the expected times."""
     tolerance_us: int
@@ -29,6 +32,12 @@ class FlowStatistics:
     """Expected packets that did not come while served."""
     excess: int
     """Packets beyond its rate."""
+    retried: int
+    """Packets recognised as retries."""
+    links: int
+    """Links of receivers on which it has places."""
+    links_refused: int
+    """Links of receivers that have no place for it: it is best effort there."""
     on_time_rate: float
     """Share of its last packets that were on time while served."""
     since_us: int

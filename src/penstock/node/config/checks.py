@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from penstock.core.channels.address import canonical
-from penstock.errors import BadAddress, NodeError, SlotError
+from penstock.errors import BadAddress, NodeError
 from penstock.model.host import is_loopback
 from penstock.mqtt.topics import overlap
-from penstock.node.config import certificates, notify_checks
+from penstock.node.config import certificates, notify_checks, slot_checks
 from penstock.node.config.problems import (
     ADDRESS,
     Problem,
@@ -56,10 +56,7 @@ def problems(config: Config) -> Iterator[Problem]:
         yield from filter_problems(f"queues.ordered[{number}]", topic)
     for number, topic in enumerate(config.recorder.topics):
         yield from filter_problems(f"recorder.topics[{number}]", topic)
-    try:
-        config.slots.options()
-    except SlotError as error:
-        yield Problem("slots", str(error))
+    yield from slot_checks.problems(config.slots)
     yield from _channels(config)
     yield from notify_checks.problems(config)
     if config.streams != type(config.streams)():
@@ -86,6 +83,7 @@ def warnings(config: Config) -> Iterator[str]:
         yield f"http.token: fewer than {TOKEN_CHARACTERS} characters can be guessed"
     if config.slots != type(config.slots)() and not any(listener.slots for listener in config.listeners):
         yield "slots: no listener has `slots: true`, so nothing is reserved"
+    yield from slot_checks.warnings(config.slots)
     if config.streams != type(config.streams)():
         from penstock.node.config import stream_checks  # noqa: PLC0415  # most nodes have no streams
 

@@ -82,6 +82,8 @@ def _kind(type_: inspect.Type) -> str:
             return f"number, {allowed_of(type_)}"
         case inspect.BoolType():
             return "true or false"
+        case inspect.VarTupleType(item_type=inspect.IntType() as item):
+            return f"list of whole numbers, {allowed_of(item)}"
         case inspect.VarTupleType():
             return "list of texts"
         case inspect.DictType():

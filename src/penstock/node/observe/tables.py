@@ -136,24 +136,46 @@ _RECORDER: Final = Table(
 _FLOWS: Final = Table(
     "flows",
     (
-        gauge("known", "flows_known", "", "Flows of constant rate that are known"),
-        gauge("served", "flows_served", "", "Flows with reserved slots"),
-        gauge("silent", "flows_silent", "", "Served flows that have stopped sending"),
-        gauge("fullest", "flows_fullest_slot", "", "Share taken of the fullest slot ahead"),
-        gauge("table_version", "flows_table_version", "", "Version of the control table in force"),
-        gauge("table_fault", "flows_table_broken", "", "1 if a newer control table was refused"),
-        counter("alarms", "flows_alarms", "", "Flows that fell silent"),
-        *by(
-            "lane",
-            counter("reserved", "flow_messages", "", "Messages by lane"),
-            counter("best_effort", "flow_messages", ""),
-            counter("late", "flow_messages", ""),
+        gauge("known", "flows_known", "known", "Flows of constant rate that are known"),
+        gauge("served", "flows_served", "served", "Flows with reserved slots"),
+        gauge("silent", "flows_silent", "silent", "Served flows that have stopped sending"),
+        gauge("links", "flows_links", "links", "Links of receivers on which flows have places"),
+        gauge("fullest", "flows_fullest_slot", "fullest", "Share taken of the fullest slot of any link"),
+        gauge("memory_bytes", "flows_filter_bytes", "filters/bytes", "Memory of the filters of slots"),
+        gauge(
+            "false_positive",
+            "flows_false_positive",
+            "filters/false_positive",
+            "Chance that the fullest filter finds a flow that never came",
+        ),
+        gauge(
+            "table_version", "flows_table_version", "table/version", "Version of the control table in force"
+        ),
+        gauge("table_fault", "flows_table_broken", "table/broken", "1 if a newer control table was refused"),
+        counter("alarms", "flows_alarms", "alarms", "Flows that fell silent"),
+        counter("retried", "flow_retries", "retried", "Messages recognised as retries"),
+        counter(
+            "unlisted", "flow_unlisted_messages", "unlisted", "Messages on time of flows without an entry"
         ),
         counter(
-            "requests", "flow_requests", "", "Messages that ask for a place, by the answer", label="answer"
+            "turned_away", "flows_turned_away", "turned_away", "Arrivals of flows that found the table full"
         ),
-        counter("refused", "flows_refused", "", "Flows not served, by reason", label="reason"),
+        *by(
+            "lane",
+            counter("reserved", "flow_messages", "messages/reserved", "Messages by lane"),
+            counter("best_effort", "flow_messages", "messages/best_effort"),
+            counter("late", "flow_messages", "messages/late"),
+        ),
+        counter(
+            "requests",
+            "flow_requests",
+            "requests",
+            "Messages that ask for a place, by the answer",
+            label="answer",
+        ),
+        counter("refused", "flows_refused", "refused", "Flows not served, by reason", label="reason"),
     ),
+    topics="flows/",
 )
 
 _CHANNELS: Final = Table(

@@ -21,7 +21,8 @@ from penstock.core.slots.retries import RequestSlots
 from penstock.errors import InputError
 from penstock.model.instant import SECOND_US, to_us
 from penstock.node.access.rate import RateLimit
-from penstock.node.slots.status import FlowsStatus
+from penstock.node.slots.links import SessionLinks
+from penstock.node.slots.status import FlowsStatus, SlotsStatus
 from penstock.node.store.control_table import TableFollower
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from penstock.core.slots.flows import Flow
     from penstock.core.slots.lanes import FlowEvent
     from penstock.core.slots.statistics import FlowStatistics
+    from penstock.core.slots.unlisted import UnlistedFlow
     from penstock.model.instant import Instant
+    from penstock.node.broker.routes import Router
     from penstock.node.config.slots import SlotSettings
     from penstock.node.slots.declared import Declared
     from penstock.node.store.control_table import TableVersion
@@ -56,6 +59,7 @@ _NAMES: Final = {
     FlowHappening.BACK: "back",
     FlowHappening.REFUSED: "refused",
     FlowHappening.LEFT: "refused",
+    FlowHappening.SHUT_OUT: "refused",
 }
 
 _json = msgspec.json.Encoder()
@@ -81,10 +85,17 @@ class Flows:
     """All flows at listeners with slots."""
 
     def __init__(
-        self, settings: SlotSettings, *, clock: Callable[[], Instant], publish: Callable[[str, bytes], None]
+        self,
+        settings: SlotSettings,
+        *,
+        clock: Callable[[], Instant],
+        publish: Callable[[str, bytes], None],
+        router: Router,
     ) -> None:
         self.settings = settings
-        self.control = FlowControl(settings.options(), now_us=clock())
+        options = settings.options()
+        self.links = SessionLinks(settings, options, router)
+        self.control = FlowControl(options, now_us=clock(), links=self.links)
         self.requests = RequestSlots(self.control)
         self._clock = clock
         self._publish = publish
@@ -110,6 +121,12 @@ class Flows:
             self._following = loop.create_task(self._follower.run(limits.CONTROL_LOOK_S))
         self._look()
 
+    def reconfigure(self, settings: SlotSettings) -> None:
+        """Apply the capacities of links and the table of decisions; the rest needs a restart."""
+        self.settings = settings
+        self.links.reconfigure(settings)
+        self.control.decide_by(settings.decisions.decisions())
+
     def close(self) -> None:
         """Stop checking for silent flows."""
         if self._timer is not None:
@@ -130,7 +147,7 @@ class Flows:
 
     def take(
         self, client_id: str, topic: Topic, count: int, *, now_us: Instant
-    ) -> tuple[Flow, list[Lane]] | None:
+    ) -> tuple[Flow | UnlistedFlow, list[Lane]] | None:
         """Record messages of a topic that arrived together; return flow and lanes, None if never served."""
         flow = self.control.flow(topic.key, client_id, topic.name, now_us=now_us)
         if flow is None:
@@ -216,6 +233,16 @@ class Flows:
         control = self.control
         follower = self._follower
         version = follower.version if follower is not None else None
+        links = self.links.all()
+        presents = [window.reservations.now for window in control.windows]
+        fullest, name = max(
+            ((round(link.fullest(presents), 4), link.name) for link in links), default=(0.0, "")
+        )
+        filters = [
+            one.statistics()
+            for window in control.windows
+            for one in (window.history, window.reservations.filter)
+        ]
         return FlowsStatus(
             known=len(control.table),
             served=control.served,
@@ -226,7 +253,17 @@ class Flows:
             best_effort=control.packets[Lane.BEST_EFFORT],
             late=control.packets[Lane.LATE],
             requests=self.requests.answers,
-            fullest=round(control.reservations.fullest() / control.reservations.capacity, 4),
+            retried=control.retried,
+            unlisted=control.unlisted.on_time,
+            fullest=fullest,
+            fullest_link=name,
+            links=len(links),
+            memory_bytes=sum(one.memory_bytes for one in filters),
+            false_positive=round(max(one.joint_false_positive for one in filters), 9),
+            slots=[
+                SlotsStatus(slot_us=window.slot_us, window_us=control.options.window_us(number))
+                for number, window in enumerate(control.windows)
+            ],
             forgotten=control.table.forgotten,
             turned_away=control.table.turned_away,
             table_version=version.version if version is not None else 0,
@@ -255,6 +292,8 @@ def _facts(event: FlowEvent) -> dict[str, object]:
     }
     if event.what is FlowHappening.SILENT:
         facts["silent_s"] = round((event.at_us - flow.last_us) / SECOND_US, 3)
+    if event.what is FlowHappening.SHUT_OUT:
+        facts |= {"reason": event.reason, "links": len(flow.links), "links_refused": len(flow.shut_out)}
     if event.what in (FlowHappening.REFUSED, FlowHappening.LEFT):
         facts["reason"] = event.reason
         facts["served_before"] = event.what is FlowHappening.LEFT

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.core.slots.lanes import Lanes
+from penstock.core.slots.lanes import Lane, Lanes
 from penstock.node.broker.extensions import SessionSource
 from penstock.node.broker.runs import RunQueue
 from penstock.node.broker.subscription import head_us
 
 if TYPE_CHECKING:
     from penstock.core.slots.lanes import Assigned
+    from penstock.core.slots.links import Link
     from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.node.broker.session import Session
@@ -31,7 +32,8 @@ class Entry:
 class SessionLanes(SessionSource):
     """Lanes of one session; a message in them counts as queued at its subscription."""
 
-    def __init__(self, session: Session, *, most: int, late_share: float) -> None:
+    def __init__(self, session: Session, link: Link, *, most: int, late_share: float) -> None:
+        self.link = link
         self.lanes: Lanes[Entry] = Lanes(most=most, late_share=late_share)
         self._session = session
         self._sent_before = 0
@@ -81,7 +83,7 @@ class SessionLanes(SessionSource):
             Entry(subscription, event, place),
             (id(subscription), flow.flow.key),
             flow.flow,
-            flow.lane,
+            flow.lane if flow.flow.goes_ahead_on(self.link, now_us) else Lane.BEST_EFFORT,
             oldest_us=_oldest_us(subscription),
             beside_us=subscription.beside_us,
             pick=lambda: _picked(subscription, event),

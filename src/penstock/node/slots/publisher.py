@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.core.slots.flows import Flow
     from penstock.core.slots.retries import Verdict
+    from penstock.core.slots.unlisted import UnlistedFlow
     from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.connect import Connect
@@ -93,7 +94,7 @@ class FlowPublisher(Publisher):
         if first == QOS1 or fan.denied or fan.into is not None:
             super().run(fan, data, count, first)
             return
-        found: dict[bytes, tuple[Flow, list[Lane]]] = {}
+        found: dict[bytes, tuple[Flow | UnlistedFlow, list[Lane]]] = {}
         for topic, messages in self._counted(data, count).items():
             taken = self._take(topic, messages)
             if taken is not None:
@@ -168,7 +169,7 @@ class FlowPublisher(Publisher):
             message = msgspec.structs.replace(message, flow=Assigned(taken[0], taken[1][0]))
         return super()._accept(message, fan, qos)
 
-    def _take(self, topic: bytes, count: int) -> tuple[Flow, list[Lane]] | None:
+    def _take(self, topic: bytes, count: int) -> tuple[Flow | UnlistedFlow, list[Lane]] | None:
         known = self._topics.get(topic)
         if known is None:
             known = self._know(topic)
@@ -260,7 +261,8 @@ def add_flows(broker: Broker, flows: Flows) -> None:
     settings, plain = flows.settings, broker.new_publisher
 
     def new_publisher(connection: Connection, session: Session, connect: Connect) -> Publisher:
-        lanes = SessionLanes(session, most=settings.lane_events, late_share=settings.late_share)
+        link = flows.links.attached(session.client_id)
+        lanes = SessionLanes(session, link, most=settings.lane_events, late_share=settings.late_share)
         others = [each for each in session.sources if not isinstance(each, SessionLanes)]
         session.sources[:] = [lanes, *others]
         if not connection.listener.slots:

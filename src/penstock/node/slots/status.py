@@ -5,6 +5,14 @@ from __future__ import annotations
 import msgspec
 
 
+class SlotsStatus(msgspec.Struct, frozen=True, gc=False):
+    """Slots of one length."""
+
+    slot_us: int
+    window_us: int
+    """The longest period that is served in them."""
+
+
 class FlowsStatus(msgspec.Struct, frozen=True, gc=False):
     """All flows of a node in figures."""
 
@@ -21,8 +29,22 @@ class FlowsStatus(msgspec.Struct, frozen=True, gc=False):
     late: int
     requests: dict[str, int]
     """Messages that take a place or are refused, by the answer: accepted, again, rejected."""
+    retried: int
+    """Messages recognised as retries."""
+    unlisted: int
+    """Messages in slots of flows without an entry in the table."""
     fullest: float
-    """Share taken of the fullest slot ahead."""
+    """Share taken of the fullest slot ahead, on the fullest link."""
+    fullest_link: str
+    """Client at the end of that link."""
+    links: int
+    """Links on which flows have places."""
+    memory_bytes: int
+    """Memory of all filters; it does not grow with the number of flows."""
+    false_positive: float
+    """Probability that the fullest filter finds a flow that it was not told of."""
+    slots: list[SlotsStatus]
+    """The lengths of slots, ascending."""
     forgotten: int
     turned_away: int
     """Flows that found the table full."""

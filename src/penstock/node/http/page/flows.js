@@ -20,7 +20,7 @@ export async function showFlows() {
     () => h("tr", {}, ...Array.from({ length: 9 }, (_, n) => h("td", { class: n > 3 ? "number" : "" }))),
     (line, row) => {
       const share = row.on_time + row.late ? `${(100 * row.on_time_rate).toFixed(1)} %` : "–";
-      [row.client_id, row.topic, row.state, row.reason || row.told,
+      [row.client_id, row.topic, row.state, row.reason || row.told || row.pattern,
         row.period_us ? duration(row.period_us) : "–", row.jitter_us ? duration(row.jitter_us) : "–", share,
         whole.format(row.missed), whole.format(row.arrivals)]
         .forEach((text, n) => write(line.children[n], text));
