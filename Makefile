@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # Tests start some thousand Python processes: without kept bytecode each would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check format bench docs clean clean-all python java rivals
+.PHONY: help setup demo test test-fast test-long check format bench measurements docs clean clean-all python java rivals
 
 BIN := .venv/bin
 # One more than the two cores of a small machine: tests with real processes often wait.
@@ -43,6 +43,12 @@ format: python ## let ruff rewrite what it can
 
 bench: setup rivals ## every benchmark, as ratios against its rival
 	$(BIN)/penstock bench all $(ARGS)
+
+# A part that fails, or a goal that is missed, is a row of the page and does not stop the others.
+measurements: setup rivals ## every experiment and benchmark again, stored in docs/measured, and the pages made of them
+	-$(BIN)/penstock reproduce all --store docs/measured $(ARGS)
+	-$(BIN)/penstock bench all --store docs/measured $(ARGS)
+	$(BIN)/python tools/measurements.py
 
 # -E reads every page again: Sphinx does not repeat the warnings of pages it has cached.
 docs: python ## docs/_build/html, warnings are errors

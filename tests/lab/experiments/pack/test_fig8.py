@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,18 @@ def test_a_run_without_a_pack_at_level_2_does_not_hold() -> None:
     found = fig8.measure(packing(0.6), seed=3, seconds=60, seeds=1)
     assert found.packs > 0
     assert fig8.level_two(found).ok is False
+
+
+def test_a_queue_that_does_not_pack_is_seen() -> None:
+    tail = next(each for each in fig8.CONTESTANTS if each.name == "drop-tail")
+    found = fig8.measure(tail, seed=3, seconds=100, seeds=1)
+    failed = [row.what for row in fig8.rows({"drop-tail": found, "pack": found}) if row.ok is False]
+    assert failed == [
+        "PACK has a lower mean latency",
+        "PACK has a lower p99 latency",
+        "PACK loses in bursts, between them nothing",
+    ]
+    assert fig8.accounted({"pack": replace(found, conserved=False)}).ok is False
 
 
 def test_the_picture_is_there(figure8: ExperimentResult) -> None:

@@ -64,6 +64,8 @@ SLOTTED: Final = (
 KEPT: Final = LoadShape(name="QoS 1, 1 → 1, session kept", qos=1, kept=True)
 """Ours has each message on disk before anybody gets it; the rival keeps sessions in memory."""
 
+_SINGLY: Final = "fails if messages that come together are read, routed or written one by one"
+_WAIT: Final = "fails if a message that comes alone waits for others"
 _numbers: Final = count(1)
 
 
@@ -110,7 +112,7 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
             progress(len(rows), steps, shape.name)
             other_broker = prompt_rival if shape.qos else rival
             own, other = _throughput((ours, shape), (other_broker, shape), effort.run_s, effort.pairs)
-            rows.append(BenchmarkRow(shape.name, own, "msg/s", rival.name, other, own / other, goal))
+            rows.append(BenchmarkRow(shape.name, own, "msg/s", rival.name, other, own / other, goal, _SINGLY))
         progress(done, steps, f"latency at {PER_S} msg/s")
         rows += _latency(ours, prompt_rival, effort)
         progress(done + 1, steps, "a policy that has nothing to do")
@@ -164,7 +166,7 @@ def _medians(one: Callable[[], float], other: Callable[[], float], pairs: int) -
 def _latency(ours: Broker, rival: Broker, effort: NodeEffort) -> list[BenchmarkRow]:
     shape = LoadShape(name=f"latency, 1 → 1 at {PER_S} msg/s")
     return [
-        BenchmarkRow(f"{shape.name}, {what}", own, "µs", rival.name, other, other / own, LATENCY)
+        BenchmarkRow(f"{shape.name}, {what}", own, "µs", rival.name, other, other / own, LATENCY, _WAIT)
         for what, (own, other) in _paced((ours, shape), (rival, shape), PER_S, effort).items()
     ]
 
