@@ -121,24 +121,28 @@ class BoundedQueue(ABC):
         Without `now_us` no digest is held back for the time that its policy asks for.
         """
         del now_us
+        items = self._items
+        if most == 1 and items and items[0].__class__ is Event and not self.suspended:
+            return [self._next(items)]
         taken: list[Item] = []
         if not self.suspended:
-            self._move(self._items, taken, most, most_bytes)
+            self._move(items, taken, most, most_bytes)
         return taken
+
+    def _next(self, lane: deque[Item]) -> Item:
+        """Remove and return the event at the head of a lane: how a slow link takes items."""
+        event = lane.popleft()
+        size = event.size
+        self._held -= 1
+        self._bytes -= size
+        self._queued -= 1
+        self._delivered += 1
+        self._departed_bytes += size
+        return event
 
     def _move(self, lane: deque[Item], taken: list[Item], most: int | None, most_bytes: int | None) -> int:
         """Move items from a lane to those taken; returns their bytes."""
         size = 0
-        if most == 1 and lane and not taken and lane[0].__class__ is Event:  # how a slow link takes items
-            event = lane.popleft()
-            size = event.size
-            self._held -= 1
-            self._bytes -= size
-            self._queued -= 1
-            self._delivered += 1
-            self._departed_bytes += size
-            taken.append(event)
-            return size
         while lane and (most is None or len(taken) < most):
             more = lane[0].size
             if most_bytes is not None and size + more > most_bytes and taken:

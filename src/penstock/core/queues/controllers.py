@@ -159,6 +159,17 @@ class Ladder:
         self._level = outcome.level or self._level
 
 
+@dataclass(frozen=True, slots=True)
+class PredictiveState:
+    """State of a predictive controller, to continue elsewhere or later."""
+
+    level: int = 1
+    excess: float | None = None
+    growth: float = 0.0
+    kept: tuple[tuple[int, float], ...] = ()
+    """Share of the bytes that each level left, in order of the levels."""
+
+
 WEIGHT: Final = 0.3
 """Weight of the newest observation: follows a change of load within about five packs."""
 
@@ -178,6 +189,15 @@ class Predictive:
     def level(self) -> int:
         """Level it would choose now."""
         return self._level
+
+    def state(self) -> PredictiveState:
+        """Its current state."""
+        return PredictiveState(self._level, self._excess, self._growth, tuple(sorted(self._kept.items())))
+
+    def restore(self, state: PredictiveState) -> None:
+        """Continue from the state of another controller."""
+        self._level, self._excess, self._growth = state.level, state.excess, state.growth
+        self._kept = dict(state.kept)
 
     def choose(self, request: PackRequest) -> int:
         """Lowest level expected to keep no more than the capacity, or the time, allows."""

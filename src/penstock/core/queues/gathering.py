@@ -74,6 +74,14 @@ class Gathering:
         if self.every_us:
             self._since_us = due_us - self.every_us
 
+    def state(self) -> tuple[float, Instant | None]:
+        """Bytes of digests that may leave, and since when the digest at the head is gathered."""
+        return self._credit, self._since_us
+
+    def restore(self, state: tuple[float, Instant | None]) -> None:
+        """Continue from the state of another gathering."""
+        self._credit, self._since_us = state
+
     def left(self, item: Item) -> None:
         """Count an item that left the queue."""
         size = item.size

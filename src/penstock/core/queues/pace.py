@@ -57,6 +57,14 @@ class Pace:
         self._taken = self._busy_us = 0.0
         self.outside = self.beside = 0
 
+    def state(self) -> tuple[float, float]:
+        """What was taken and in how much time, both faded: to continue elsewhere or later."""
+        return self._taken, self._busy_us
+
+    def restore(self, state: tuple[float, float]) -> None:
+        """Continue from the state of another pace of the same receiver."""
+        self._taken, self._busy_us = state
+
     @property
     def per_s(self) -> float | None:
         """Bytes (or items) a second; None: not known yet."""
@@ -70,8 +78,9 @@ class Pace:
 
     def room(self, within_us: int) -> float | None:
         """How much may wait in the queues if it is to be taken within a time; None: not known yet."""
-        per_s = self.per_s
-        return None if per_s is None else per_s * within_us / SECOND_US - self.outside
+        if self._busy_us < LEAST_US:
+            return None
+        return self._taken / self._busy_us * SECOND_US * within_us / SECOND_US - self.outside
 
     def wait_us(self, ahead: float) -> int | None:
         """How long something waits behind so many bytes (or items) in queues; None: not known yet."""

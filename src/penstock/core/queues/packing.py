@@ -9,6 +9,7 @@ the newest.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
@@ -35,6 +36,21 @@ looked at by each filter, also if no level can make the queue as short as it sho
 
 _HOLD: Final = 8
 """The controller asks for a level that holds for an eighth of `fresh`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackingState:
+    """What a queue knows besides its items and its controller, to continue elsewhere or later."""
+
+    first: int = 0
+    """Number of the items that wait in the lane of urgent events."""
+    held: int = 0
+    """Bytes held after the last pack."""
+    departed: int = 0
+    """Bytes that left since then."""
+    settled: float = 0.0
+    last_pack_us: int | None = None
+    gathering: tuple[float, int | None] | None = None
 
 
 class PackingQueue(BoundedQueue):
@@ -105,6 +121,30 @@ class PackingQueue(BoundedQueue):
         pace = self._pace
         return None if pace is None else pace.wait_us(pace.amount(size=self._bytes, items=self._held))
 
+    def state(self) -> PackingState:
+        """What it knows besides its items."""
+        held, departed = self._marks
+        return PackingState(
+            first=len(self._first),
+            held=held,
+            departed=self._departed_bytes - departed,
+            settled=self._settled,
+            last_pack_us=self._last_pack_us,
+            gathering=None if self._gathering is None else self._gathering.state(),
+        )
+
+    def restore(self, state: PackingState, items: Sequence[Event | Digest]) -> None:
+        """Continue as another queue, which held these items; this one is empty."""
+        self._first.extend(items[: state.first])
+        self._items.extend(items[state.first :])
+        for item in items:
+            self._account(item, +1)
+            self._accepted += 1 if isinstance(item, Event) else item.count
+        self._marks = (state.held, -state.departed)
+        self._settled, self._last_pack_us = state.settled, state.last_pack_us
+        if self._gathering is not None and state.gathering is not None:
+            self._gathering.restore(state.gathering)
+
     # -- in and out ------------------------------------------------------------------------------------------
 
     def offer(self, item: Item, *, now_us: Instant) -> None:
@@ -114,7 +154,8 @@ class PackingQueue(BoundedQueue):
                 self._accepted += 1
                 self._add_urgent(item, now_us)
                 return
-            if self._timed is not None and self._late(self._timed, item.size):
+            pace = self._timed
+            if pace is not None and self._late(pace, 0 if pace.by_items else item.size):
                 self._pack(item.size, now_us, in_time=True)
         super().offer(item, now_us=now_us)
 
@@ -147,18 +188,26 @@ class PackingQueue(BoundedQueue):
         if gathering is None and (not self._first or self.suspended):
             return super().take(most, most_bytes=most_bytes)
         taken: list[Item] = []
-        self.gathered.clear()
+        if self.gathered:
+            self.gathered.clear()
         if self.suspended:
             return taken
+        lane = self._first or self._items
+        if most == 1 and lane and lane[0].__class__ is Event:
+            taken.append(self._next(lane))
+            if gathering is not None:
+                gathering.left(taken[0])
+            return taken
         size = self._move(self._first, taken, most, most_bytes)
+        if gathering is not None:
+            for item in taken:
+                gathering.left(item)
         if self._first:
             return taken
         most_bytes = None if most_bytes is None else most_bytes - size
         if gathering is None:
             self._move(self._items, taken, most, most_bytes)
         else:
-            for item in taken:
-                gathering.left(item)
             self._move_gathering(gathering, taken, most, most_bytes, now_us)
         return taken
 
@@ -264,12 +313,13 @@ class PackingQueue(BoundedQueue):
     def _late(self, pace: Pace, size: int) -> bool:
         """Whether an event that arrives now would wait too long, and a pack may help."""
         assert self.fresh_us is not None
-        held = pace.amount(size=self._bytes, items=self._held)
-        self._settled = min(self._settled, held)
+        held = self._held if pace.by_items else pace.amount(size=self._bytes, items=self._held)
+        if held < self._settled:  # noqa: PLR1730  # for each event
+            self._settled = held
         room = pace.room(self.fresh_us)
         if room is None:
             return False
-        more = pace.amount(size=size, items=1)
+        more = 1 if pace.by_items else size + pace.overhead
         if max(held, pace.beside) + more <= room:
             return False
         step = max(held, room + pace.outside) / _STEP

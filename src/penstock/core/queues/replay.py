@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from penstock.model.event import Item
     from penstock.model.instant import Instant
 
+_PART: Final = limits.PACK_RECORDS // 2
+"""Events after which records of packs are taken from the queue: an event may ask for two packs, one for its
+time and one for its place."""
 LOST: Final = -1
 """Delivery time of an event that was not delivered."""
 
@@ -100,6 +103,21 @@ def wire_bytes(item: Item) -> int:
     return len(to_message(item, filter_="", compact=True).payload) + MARK_BYTES
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayState:
+    """Where a drain stands, to continue elsewhere or later; the queue's own state is not included."""
+
+    now_us: int
+    free_us: Fraction
+    """When the drain will be free."""
+    idle: bool
+    amount: int
+    """Size of the item that is being drained, or 1."""
+    takes_us: Fraction
+    """How long that item takes."""
+    pace: tuple[float, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Replayed:
     """Result of one queue; places are indexes of the offered events, from 0."""
@@ -137,7 +155,10 @@ class Replay:
         queue.follow(self._pace)
         self._serving = (0, 0)
         """The item that is being drained: its size, or 1, and how long it takes."""
-        self._now_us = 0
+        self._now_us: Instant | None = None
+        """Time of the last event; None before the first."""
+        self._out: list[Item] | None = None
+        """Items that the drain has taken, if somebody collects them."""
         self._places: dict[int, int] = {}
         """Places of waiting events by `id`; the id of a dropped event may be reused by a later one."""
         self._published: array[int] = array("q")
@@ -145,40 +166,109 @@ class Replay:
         self._digests = 0
         self._packs: list[PackRecord] = []
 
+    def collect(self) -> list[Item]:
+        """Put every item that the drain takes from now on into this list, in order."""
+        self._out = []
+        return self._out
+
     def offer(self, event: Event) -> None:
         """Publish an event; if older than the one before, at that one's time."""
         self.offer_all((event,))
 
     def offer_all(self, events: Sequence[Event]) -> None:
         """Publish events one after the other."""
-        first = len(self._published)
-        self._published.extend([event.ts_us for event in events])
-        self._delivered.extend(repeat(LOST, len(events)))
-        self._places.update(zip(map(id, events), count(first), strict=False))
+        if not events:
+            return
+        self._place(events)
+        now_us = events[0].ts_us if self._now_us is None else self._now_us
+        for start in range(0, len(events), _PART):
+            now_us = self._offer_part(events[start : start + _PART], now_us)
+            self._packs += self._queue.events()
+        self._now_us = now_us
+
+    def _offer_part(self, events: Sequence[Event], now_us: Instant) -> Instant:
+        """Publish events; returns the time of the last."""
         offer, per_us, timed = self._queue.offer, self._per_us, self._queue.timed
         gathers = self._queue.gathers
-        now_us = self._now_us if first else min(event.ts_us for event in events) if events else 0
-        for place, event in enumerate(events, first):
-            ts_us = event.ts_us
-            now_us = max(now_us, ts_us)
+        for event in events:
+            if event.ts_us > now_us:  # noqa: PLR1730  # for each event
+                now_us = event.ts_us
             now = now_us * per_us
-            if self._idle:
-                if gathers and (due_us := self._queue.due_us) is not None and due_us <= now_us:
-                    self._free = due_us * per_us
-                    self._serve(now)
-            else:
+            if not self._idle:
                 if self._free <= now:
                     self._serve(now)
                 if timed:
                     amount, takes = self._serving
                     self._pace.outside = amount * (self._free - now) / takes if takes else 0
+            elif gathers:
+                self._go_on(now_us)
             offer(event, now_us=now_us)
-            if not place % limits.PACK_RECORDS:  # at most one pack per event, so no record is lost
-                self._packs += self._queue.events()
             if self._idle:
                 self._free = now
                 self._serve(now)
-        self._now_us = now_us
+        return now_us
+
+    def offer_digest(self, digest: Digest) -> None:
+        """Offer a digest, at the time of its last event."""
+        self.advance(digest.to_us)
+        assert self._now_us is not None
+        self._queue.offer(digest, now_us=self._now_us)
+        if self._idle:
+            self._free = self._now_us * self._per_us
+            self._serve(self._free)
+
+    def advance(self, now_us: Instant) -> None:
+        """Let time pass: the drain takes what it can until then."""
+        self._now_us = now_us if self._now_us is None else max(now_us, self._now_us)
+        if self._idle:
+            self._go_on(self._now_us)
+        elif self._free <= self._now_us * self._per_us:
+            self._serve(self._now_us * self._per_us)
+
+    def next_us(self) -> Instant | None:
+        """When the drain will take the next item; None: nothing waits."""
+        if not len(self._queue):
+            return None
+        return self._queue.due_us if self._idle else -(-self._free // self._per_us)
+
+    def _go_on(self, now_us: Instant) -> None:
+        """Serve a digest that the idle drain waited for, if its time is over."""
+        due_us = self._queue.due_us
+        if due_us is not None and due_us <= now_us:
+            self._free = due_us * self._per_us
+            self._serve(now_us * self._per_us)
+
+    def _place(self, events: Sequence[Event]) -> None:
+        """Give events their places, behind those that have one."""
+        first = len(self._published)
+        self._published.extend([event.ts_us for event in events])
+        self._delivered.extend(repeat(LOST, len(events)))
+        self._places.update(zip(map(id, events), count(first), strict=False))
+
+    def state(self) -> ReplayState | None:
+        """Where the drain stands; None before the first event."""
+        if self._now_us is None:
+            return None
+        amount, takes = self._serving
+        return ReplayState(
+            now_us=self._now_us,
+            free_us=Fraction(self._free, self._per_us),
+            idle=self._idle,
+            amount=amount,
+            takes_us=Fraction(takes, self._per_us),
+            pace=self._pace.state(),
+        )
+
+    def restore(self, state: ReplayState, waiting: Sequence[Event]) -> None:
+        """Continue where another drain stood; `waiting` are the events that the queue holds, in any order.
+
+        The drain may have another rate: then the item that is being drained takes what it took before.
+        """
+        self._place(waiting)
+        self._now_us, self._idle = state.now_us, state.idle
+        self._free = -(-state.free_us * self._per_us // 1)
+        self._serving = (state.amount, -(-state.takes_us * self._per_us // 1))
+        self._pace.restore(state.pace)
 
     def finish(self) -> Replayed:
         """Let the queue run empty."""
@@ -193,6 +283,7 @@ class Replay:
         self._idle = False
         take, timed, per_us, free = self._queue.take, self._queue.timed, self._per_us, self._free
         places, delivered, gathers = self._places, self._delivered, self._queue.gathers
+        out, by_items, work = self._out, self._pace.by_items, self._work
         try:
             while now is None or free <= now:
                 if timed:
@@ -206,10 +297,13 @@ class Replay:
                     self._idle = True
                     break
                 item = taken[0]
-                takes = self._takes(item, free)
+                if out is not None:
+                    out.append(item)
+                takes = work if by_items and item.__class__ is Event else self._takes(item, free)
                 free += takes
                 if timed:
-                    self._serving = (self._pace.amount(size=item.size, items=1), takes)
+                    amount = 1 if by_items else self._pace.amount(size=item.size, items=1)
+                    self._serving = (amount, takes)
                 if isinstance(item, Event):
                     delivered[places.pop(id(item))] = -(-free // per_us)
                 else:

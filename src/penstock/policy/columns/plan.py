@@ -24,6 +24,7 @@ from penstock.policy.digesters import NUMERIC
 from penstock.policy.evaluate import FilterEffect, Packed
 from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing, PayloadFormat
+from penstock.policy.paths import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -165,14 +166,22 @@ def _asks(policy: Policy, step: Step) -> Callable[[Event], bool] | None:
     if compare is None or bound is None or isinstance(bound, str):
         return None
     limit = float(bound)
+    name = path.segments[0] if path.source is Source.PAYLOAD and len(path.segments) == 1 else None
+    plain = name is not None and given is PayloadFormat.AUTO
 
     def ask(event: Event) -> bool:
+        if plain and event.root.__class__ is dict:  # decoded already, as by another filter
+            own = event.root.get(name)
+            if own.__class__ is float or (own.__class__ is int and -_EXACT <= own <= _EXACT):
+                return compare(own, limit)
         found = values.number(read(event, path, given))
         return found is not None and compare(found, limit)
 
     return ask
 
 
+_EXACT: Final = 2**53
+"""Whole numbers up to here are compared as they are."""
 _COMPARE: Final[dict[type[filters.Filter], Callable[[float, float], bool]]] = {
     filters.Gt: operator.gt,
     filters.Ge: operator.ge,
