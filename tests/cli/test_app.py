@@ -65,6 +65,61 @@ def test_try_reads_envelopes_from_standard_input() -> None:
     assert found["items"][0]["digest"]["from_us"] == 1_000_000
 
 
+TIMED = """
+attribute: v
+fresh: 500ms
+urgent: {gt: 100}
+levels: [{drop: {within: [0, 50]}}, {keep: {latest: 2}}]
+"""
+
+
+@pytest.fixture
+def timed(tmp_path: Path) -> list[str]:
+    """A policy with a time and urgent events, and twelve readings in little more than a second."""
+    policy, events = tmp_path / "timed.yaml", tmp_path / "timed.jsonl"
+    policy.write_text(TIMED)
+    lines = (
+        f'{{"topic": "t", "ts": {n * 100_000}, "payload": {{"v": {n * 37 % 130}}}}}' for n in range(1, 13)
+    )
+    events.write_text("\n".join(lines))
+    return [str(policy), "--events", str(events)]
+
+
+def test_try_with_a_drain_keeps_the_time(timed: list[str]) -> None:
+    found = answer("policy", "try", *timed, "--drain", "3/s")
+    assert found["kept"] + found["digested"] == 12
+    assert {pack["in_time"] for pack in found["packs"]} == {True}
+    waits = {item["event"]["payload"]["v"]: item["waited_us"] for item in found["items"] if "event" in item}
+    assert all(waits[value] < 500_000 for value in (111, 129, 110)), "urgent events go ahead"
+    slow = answer("policy", "try", *timed, "--drain", "3/s", "--capacity", "4")
+    assert {pack["in_time"] for pack in slow["packs"]} == {True, False}
+    shown = penstock("policy", "try", *timed, "--drain", "3/s").stdout
+    assert "because an event would wait too long" in shown
+    assert "= 12 events" in shown
+
+
+def test_try_without_a_drain_says_that_the_time_has_no_effect(timed: list[str]) -> None:
+    done = penstock("policy", "try", *timed, "--level", "2")
+    assert "fresh: 500 ms has no effect: all events are packed at once; give a --drain" in done.stderr
+    assert "kept 5 + digested 7 = 12 events" in done.stdout
+    first = answer("policy", "try", *timed, "--level", "2")["items"][:3]
+    assert [item["event"]["payload"]["v"] for item in first] == [111, 129, 110]
+    assert answer("policy", "try", *timed, "--worst-case")["kept"] == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        (["--drain", "fast"], 3, "a drain is written like 100/s, 30/min, 6250B/s or 50kbit/s, found 'fast'"),
+        (["--drain", "0/s"], 3, "drain 0/s: at least one an hour"),
+        (["--drain", "1/s", "--level", "1"], 2, "--drain: the queue chooses time and level"),
+        (["--drain", "1/s", "--capacity", "2"], 2, "--capacity"),
+    ],
+)
+def test_try_refuses_a_wrong_drain(timed: list[str], more: list[str], code: int, said: str) -> None:
+    assert said in penstock("policy", "try", *timed, *more, ok=code).stderr
+
+
 def test_try_prints_a_table_and_the_balance(events: str) -> None:
     shown = penstock("policy", "try", VITALS, "--events", events).stdout
     assert "kept 3 + digested 7 = 10 events" in shown

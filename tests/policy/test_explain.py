@@ -46,7 +46,8 @@ def test_fresh_and_urgent() -> None:
     assert found[1:3] == [
         (
             "No event should wait longer than 1 s: before one would, the queue is packed at the lowest level "
-            "that suffices."
+            "that suffices. How long events wait follows from the pace of the receiver, or from a `drain`; "
+            "where neither is known, `fresh` has no effect."
         ),
         (
             "An event is urgent if pulse is greater than 120 or spo2 is less than 90: it goes ahead of what "

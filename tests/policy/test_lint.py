@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.model.event import Event
 from penstock.policy import evaluate
-from penstock.policy.lint import lint
+from penstock.policy.lint import lint, unpaced
 from penstock.policy.text.forms import parse
 from penstock.policy.text.python_form import drop, keep, policy, when
 from tests.kit.policies import policies
@@ -179,3 +179,10 @@ def test_digests_that_would_hardly_come() -> None:
     (late,) = lint(parse("digest: {every: 2h}\nlevels: [drop: uniq]"))
     assert late == "digest: gathered for 2 h, a digest tells of losses long ago"
     assert lint(parse("digest: {every: 1s, share: 0.05}\nlevels: [drop: uniq]")) == []
+
+
+def test_a_time_without_a_pace_is_warned_about() -> None:
+    said = {"reason": "nothing waits", "instead": "give a drain"}
+    timed = parse("{fresh: 1500ms, levels: [{keep: {latest: 1}}]}")
+    assert unpaced(timed, **said) == "fresh: 1.5 s has no effect: nothing waits; give a drain"
+    assert unpaced(parse("levels: [{keep: {latest: 1}}]"), **said) is None

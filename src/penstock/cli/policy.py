@@ -9,17 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock import limits
 from penstock.cli.files import RecordedEvent, read_events, read_policy, write_text
 from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
 from penstock.cli.terminal import out, print_table
+from penstock.core.queues import Drain, PackingQueue, QueueOptions, Replay
+from penstock.core.queues import drain as drain_of
 from penstock.errors import GoalMissed, InputError, PenstockError, PolicyError, printable
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import to_json
-from penstock.model.event import Event
+from penstock.model.event import Event, Item
+from penstock.model.instant import duration
 from penstock.policy import evaluate
 from penstock.policy.evaluate import Packed
 from penstock.policy.explain import counted, explain
-from penstock.policy.lint import lint
+from penstock.policy.lint import lint, unpaced
 from penstock.policy.nodes import Policy
 from penstock.policy.schema import json_schema
 from penstock.policy.text import forms
@@ -164,19 +168,38 @@ def try_(
         typer.Option("--now", help="Time of the pack in µs, for `older`; if omitted, the newest event's."),
     ] = None,
     worst_case: Annotated[bool, typer.Option("--worst-case", help="Show the worst case instead.")] = False,
+    drain: Annotated[
+        str | None,
+        typer.Option(
+            "--drain",
+            metavar="RATE",
+            help="Events come at their own times, and a receiver takes them at this pace: 5/s, 6250B/s.",
+        ),
+    ] = None,
+    capacity: Annotated[
+        int,
+        typer.Option("--capacity", min=limits.QUEUE_EVENTS_LEAST, help="Items that may wait, with --drain."),
+    ] = limits.QUEUE_EVENTS,
     as_json: JsonFlag = False,
 ) -> None:
-    """Pack recorded events as one queue: what is kept, what is digested, which filter did it."""
+    """Pack recorded events as one queue: what is kept, what is digested, which filter did it.
+
+    With --drain the queue packs by itself: when it is full, and before an event waits longer than `fresh`.
+    """
     policy = read_policy(file)
+    if drain is not None:
+        if worst_case or level is not None or now is not None:
+            raise typer.BadParameter("--drain: the queue chooses time and level; leave out the others")
+        replayed = _Drained(policy, read_events(events), drain_of(drain), capacity)
+        print_json(replayed.facts()) if as_json else replayed.show()
+        return
+    idle = unpaced(policy, reason="all events are packed at once", instead="give a --drain")
+    if idle is not None:
+        warn(idle)
     recorded = read_events(events)
     if level is not None and level > policy.highest:
         raise InputError(f"--level {level}: the policy has {policy.highest} levels", path=file)
-    queue = [one.event for one in recorded]
-    urgent = evaluate.urgency(policy)
-    first = [event for event in queue if urgent is not None and urgent(event)]
-    if first:  # they go ahead of the others, and no level drops them
-        ahead = set(map(id, first))
-        queue = [event for event in queue if id(event) not in ahead]
+    first, queue = evaluate.ahead(policy, [one.event for one in recorded])
     if worst_case:
         packed = Packed(evaluate.collapse(policy, queue), ())
     else:
@@ -188,6 +211,54 @@ def try_(
         print_json(_tried(packed, recorded))
     else:
         _show_tried(policy, packed, recorded)
+
+
+class _Drained:
+    """Recorded events run through a queue of their own, and what left it."""
+
+    def __init__(self, policy: Policy, recorded: Sequence[RecordedEvent], rate: Drain, capacity: int) -> None:
+        self._policy, self._recorded = policy, recorded
+        replay = Replay(PackingQueue(policy, QueueOptions(capacity_events=capacity)), rate)
+        self._out = replay.collect()
+        replay.offer_all([one.event for one in recorded])
+        self._found = replay.finish()
+        self._waited = {
+            id(one.event): at_us - one.event.ts_us
+            for one, at_us in zip(recorded, self._found.delivered_us, strict=True)
+        }
+
+    def _effects(self) -> list[evaluate.FilterEffect]:
+        counts = self._found.statistics.filters
+        return [evaluate.FilterEffect(cause, one.seen, one.dropped) for cause, one in counts.items()]
+
+    def facts(self) -> dict[str, Any]:
+        """What came of it: as without a drain, with the time that each event took and the packs."""
+        found = _tried(Packed(self._out, tuple(self._effects())), self._recorded)
+        for shown, item in zip(found["items"], self._out, strict=True):
+            if isinstance(item, Event):
+                shown["waited_us"] = self._waited[id(item)]
+        packs = [
+            {
+                "at_us": pack.at_us,
+                "level": pack.level,
+                "in_time": pack.in_time,
+                "dropped": pack.events_dropped,
+            }
+            for pack in self._found.packs
+        ]
+        return {**found, "packs": packs}
+
+    def show(self) -> None:
+        """Print tables of what left the queue and of the filters."""
+        waited = {key: duration(max(0, us)) for key, us in self._waited.items()}
+        title = f"What leaves the queue{_named(self._policy)}"
+        _show_items(title, self._out, waited)
+        _show_effects(self._effects())
+        late = sum(pack.in_time for pack in self._found.packs)
+        out.print(
+            f"{counted(len(self._found.packs), 'pack')}, {late} of them because an event would wait too long"
+        )
+        _show_account(self.facts(), len(self._recorded))
 
 
 def _tried(packed: Packed, recorded: Sequence[RecordedEvent]) -> dict[str, Any]:
@@ -214,16 +285,27 @@ def _tried(packed: Packed, recorded: Sequence[RecordedEvent]) -> dict[str, Any]:
 
 
 def _show_tried(policy: Policy, packed: Packed, recorded: Sequence[RecordedEvent]) -> None:
-    found = _tried(packed, recorded)
+    _show_items(f"The queue after packing{_named(policy)}", packed.items, None)
+    _show_effects(packed.effects)
+    _show_account(_tried(packed, recorded), len(recorded))
+
+
+def _show_items(title: str, items: Sequence[Item], waited: dict[int, str] | None) -> None:
+    """Print a table of items; with a column of how long events took, if that is known."""
     rows = []
-    for item in packed.items:
+    for item in items:
+        took = () if waited is None else (waited.get(id(item), ""),)
         if isinstance(item, Event):
             shown = item.payload.decode("utf-8", "replace")
-            rows.append(("event", str(item.seq), shown if len(shown) <= 100 else shown[:99] + "…"))
+            rows.append(("event", str(item.seq), *took, shown if len(shown) <= 100 else shown[:99] + "…"))
         elif isinstance(item, Digest):
-            rows.append(("digest", f"{item.seq_first}–{item.seq_last}", summary(item)))
-    print_table(f"The queue after packing{_named(policy)}", ("item", "seq", "content"), rows)
-    if packed.effects:
+            rows.append(("digest", f"{item.seq_first}–{item.seq_last}", *took, summary(item)))
+    columns = ("item", "seq", *(() if waited is None else ("after",)), "content")
+    print_table(title, columns, rows)
+
+
+def _show_effects(effects: Sequence[evaluate.FilterEffect]) -> None:
+    if effects:
         counts = [
             (
                 str(effect.cause.level),
@@ -232,10 +314,12 @@ def _show_tried(policy: Policy, packed: Packed, recorded: Sequence[RecordedEvent
                 str(effect.dropped),
                 _share(effect),
             )
-            for effect in packed.effects
+            for effect in effects
         ]
         print_table("Filters", ("level", "filter", "seen", "dropped", "share"), counts)
-    total = len(recorded)
+
+
+def _show_account(found: dict[str, Any], total: int) -> None:
     balance = "=" if found["kept"] + found["digested"] == total else "≠"
     out.print(f"kept {found['kept']} + digested {found['digested']} {balance} {total} events")
 

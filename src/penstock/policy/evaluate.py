@@ -101,6 +101,16 @@ def urgency(policy: Policy | None) -> Callable[[Event], bool] | None:
     return urgent
 
 
+def ahead(policy: Policy, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
+    """The urgent events of a queue, which go first and which no level packs, and all its other items."""
+    urgent = urgency(policy)
+    if urgent is None:
+        return [], list(items)
+    first = [item for item in items if isinstance(item, Event) and urgent(item)]
+    gone = set(map(id, first))
+    return list(first), [item for item in items if id(item) not in gone]
+
+
 def digest_of(policy: Policy | None, event: Event, cause: Cause) -> Digest:
     """The digest of one dropped event."""
     asked = policy.asked() if policy else {}

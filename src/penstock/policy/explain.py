@@ -56,7 +56,8 @@ def _fresh(policy: Policy) -> Iterator[str]:
     if policy.fresh_us is not None:
         yield (
             f"No event should wait longer than {duration(policy.fresh_us)}: before one would, the queue is "
-            "packed at the lowest level that suffices."
+            "packed at the lowest level that suffices. How long events wait follows from the pace of the "
+            "receiver, or from a `drain`; where neither is known, `fresh` has no effect."
         )
 
 

@@ -76,6 +76,13 @@ def lint(policy: Policy, *, ordered: Collection[str] = ()) -> list[str]:
     return [*found, *_about_urgent(policy, ordered), *_about_digest(policy)]
 
 
+def unpaced(policy: Policy, *, reason: str, instead: str) -> str | None:
+    """Warning that `fresh` has no effect where no receiver or drain has a pace; None without `fresh`."""
+    if policy.fresh_us is None:
+        return None
+    return f"fresh: {duration(policy.fresh_us)} has no effect: {reason}; {instead}"
+
+
 def _place(policy: Policy, placed: Placed) -> str:
     cause = placed.cause
     alone = len(policy.levels[cause.level - 1]) == 1

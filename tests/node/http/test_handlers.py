@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 from urllib.parse import quote
 
@@ -247,6 +248,22 @@ async def test_a_policy_is_tried_on_what_is_published_and_nobody_notices() -> No
         after = (await node.get("/subscriptions?client=phone"))["subscriptions"][0]["subscription"]
         assert after["policy"] == before["policy"] == ""
         assert after["account"]["accepted"] == after["account"]["delivered"] + after["account"]["queued"]
+
+
+async def test_a_trial_puts_urgent_events_first_and_drops_none_of_them() -> None:
+    async with running() as node:
+        policy = {"attribute": "pulse", "urgent": {"ge": 8}, "levels": [{"drop": {"lt": 5}}]}
+        asked = {"policy": json.dumps(policy), "filter": "ward/#", "events": 20, "seconds": 30}
+        trial = asyncio.create_task(node.post("/policy/try", asked))
+        while not trial.done():
+            for pulse in range(10):
+                node.broker.publish("ward/1", b'{"pulse": %d}' % pulse)
+            await asyncio.sleep(0.01)
+        status, found = trial.result()
+        assert (status, [level["kept"] for level in found["levels"]]) == (200, [10, 4])
+        assert all(level["kept"] + level["digested"] == 20 for level in found["levels"])
+        assert [one["seen"] for one in found["filters"]] == [16]
+        assert [json.loads(item["event"]["payload"])["pulse"] for item in found["items"][:4]] == [8, 9, 8, 9]
 
 
 async def test_a_trial_that_saw_nothing_says_so() -> None:

@@ -136,7 +136,7 @@ def test_fresh_and_urgent() -> None:
         ({"fresh": "-1s"}, "fresh: expected a time like 500ms"),
         ({"fresh": 0}, "fresh: expected a time above 0"),
         ({"urgent": 120}, "urgent: expected a predicate like when.gt"),
-        ({"urgent": [120]}, "urgent: expected a predicate like when.gt"),
+        ({"urgent": [when.gt(3), 120]}, "urgent[1]: expected a predicate like when.gt(120), found 120"),
         ({"urgent": drop.gt(5)}, "urgent[0]: a predicate has neither a verb nor `missing`"),
         ({"matters": 120}, "matters: expected a predicate like when.gt"),
         ({"matters": when.latest(5)}, "matters[0]: 'latest' does not look at the value of one event alone"),

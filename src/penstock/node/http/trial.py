@@ -11,6 +11,7 @@ from penstock.model.digest_wire import to_json
 from penstock.model.event import Event
 from penstock.node.broker.status import FilterStatus
 from penstock.node.http.answers import LevelEffect, Tried
+from penstock.policy import evaluate
 from penstock.policy.lint import lint
 
 if TYPE_CHECKING:
@@ -78,21 +79,21 @@ def _packed(policy: Policy, events: list[Event], *, size: int, spent_s: float) -
 
     plan = Plan(policy)
     now_us = max((event.ts_us for event in events), default=0)
-    items: list[Item] = list(events)
+    first, items = evaluate.ahead(policy, events)
     effects: list[FilterEffect] = []
     levels: list[LevelEffect] = []
     for level in range(1, plan.highest + 1):
         packed = plan.pack(items, level=level, above=level - 1, now_us=now_us)
         items = packed.items
         effects += packed.effects
-        levels.append(_effect(level, items, len(events)))
+        levels.append(_effect(level, [*first, *items], len(events)))
     return Tried(
         name=policy.name,
         events=len(events),
         bytes=size,
         seconds=round(spent_s, 3),
         topics=len({event.topic for event in events}),
-        levels=(*levels, _effect(0, plan.collapse(items), len(events))),
+        levels=(*levels, _effect(0, [*first, *plan.collapse(items)], len(events))),
         filters=tuple(
             FilterStatus(
                 level=effect.cause.level,
@@ -103,8 +104,8 @@ def _packed(policy: Policy, events: list[Event], *, size: int, spent_s: float) -
             )
             for effect in effects
         ),
-        items=tuple(map(_shown, items[: limits.HTTP_TRY_ITEMS])),
-        items_total=len(items),
+        items=tuple(map(_shown, [*first, *items][: limits.HTTP_TRY_ITEMS])),
+        items_total=len(first) + len(items),
         warnings=lint(policy),
     )
 

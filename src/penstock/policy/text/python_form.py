@@ -106,10 +106,15 @@ def _fresh(written: str | float) -> int:
 def _predicates(given: object, key: str) -> tuple[Step, ...]:
     if isinstance(given, Step):
         return (given,)
-    if not isinstance(given, list | tuple) or not all(isinstance(step, Step) for step in given):
+    if not isinstance(given, list | tuple):
         raise PolicyError(
             f"expected a predicate like when.gt(120), or several, found {shown(given)}", path=key
         )
+    for place, step in enumerate(given):
+        if not isinstance(step, Step):
+            raise PolicyError(
+                f"expected a predicate like when.gt(120), found {shown(step)}", path=f"{key}[{place}]"
+            )
     return tuple(given)
 
 
