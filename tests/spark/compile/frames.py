@@ -13,7 +13,9 @@ from penstock.model import Control, Digest, Event, Item
 from penstock.pipeline import items_of_rows, row_of_digest
 from penstock.pipeline.tables.schemas import DIGEST
 from penstock.policy.attributes import own_format
-from penstock.policy.nodes import PayloadFormat, Policy
+from penstock.policy.filters import Delta, Filter, Swing, Verb
+from penstock.policy.nodes import PayloadFormat, Policy, Step
+from penstock.policy.text.python_form import when
 from tests.agreement.cases import LARGE, TEXTS, WALK, a_policy, a_queue
 
 if TYPE_CHECKING:
@@ -74,6 +76,24 @@ def policies(seed: int, number: int) -> list[Policy]:
         replace(policy, payload=PayloadFormat.AUTO) if policy.payload in binary else policy
         for policy in found
     ]
+
+
+URGENT: tuple[tuple[Step, ...], ...] = (
+    (when(attribute="v").ge(72),),
+    (when(attribute="v").within(5, 72), when(attribute="$topic").match("ü")),
+    (when(attribute="tags").contain("a"),),
+    (when(attribute="v").ne("a"), when(attribute="w.x").lt(0)),
+)
+"""Predicates of urgent events: numbers, texts, lists, and what some events do not have."""
+
+
+def with_urgent(policy: Policy, number: int) -> Policy:
+    """The policy with urgent events; every second one ends with a fold, which names the runs itself."""
+    levels = policy.levels
+    if number % 2:
+        node: Filter = Delta(change=5) if number % 4 == 1 else Swing(deviation=5)
+        levels = (*levels[:2], (Step(Verb.DROP, node, "v"),))
+    return replace(policy, levels=levels, urgent=URGENT[number % len(URGENT)])
 
 
 def typed_queues(seed: int, number: int, kinds: dict[str, str], *, most: int = 24) -> list[Queue]:

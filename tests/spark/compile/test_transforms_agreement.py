@@ -5,6 +5,7 @@ Each policy meets every queue of its batch, at a level that differs from queue t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,7 @@ from tests.spark.compile.frames import (
     queues,
     typed_frame_of,
     typed_queues,
+    with_urgent,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 QUEUES = 120
 JSON_POLICIES = 12
+URGENT_POLICIES = 4
 TYPED = {"double": 8, "bigint": 5, "string": 5, "boolean": 2, "array<double>": 1, "array<array<string>>": 1}
 """Policies by the type of the column that most of them look at."""
 
@@ -41,9 +44,10 @@ def agree(frame: DataFrame, found: list[Queue], policy: Policy, shift: int) -> N
     packed = frame.transform(pack(policy, key=["queue"], order=["spot"], level=level, now=sf.col("now_us")))
     ours = packed_queues(packed, len(found))
     for number, queue in enumerate(found):
-        expected = evaluate.pack(policy, queue.items, level=(number + shift) % levels, now_us=queue.now_us)
+        first, rest = evaluate.ahead(policy, queue.items)
+        expected = evaluate.pack(policy, rest, level=(number + shift) % levels, now_us=queue.now_us)
         try:
-            assert_same(ours[number], expected.items)
+            assert_same(ours[number], [*first, *expected.items])
         except AssertionError as error:
             raise AssertionError(f"queue {number}: {policy}") from error
 
@@ -72,6 +76,16 @@ def test_on_typed_columns(spark: SparkSession, kind: str) -> None:
         agree(frame, found, policy, shift)
 
 
+@pytest.mark.parametrize("number", range(URGENT_POLICIES))
+def test_urgent_events_go_first_and_no_filter_sees_them(
+    json_frame: DataFrame, json_queues: list[Queue], number: int
+) -> None:
+    policy = with_urgent(policies(17, URGENT_POLICIES)[number], number)
+    ahead = [evaluate.ahead(policy, queue.items) for queue in json_queues]
+    assert any(first and rest for first, rest in ahead)
+    agree(json_frame, json_queues, policy, number)
+
+
 def test_the_policies_here_use_every_filter() -> None:
     batches = [policies(11, JSON_POLICIES), *(policies(len(kind), number) for kind, number in TYPED.items())]
     used = {
@@ -81,3 +95,9 @@ def test_the_policies_here_use_every_filter() -> None:
         for placed in policy.steps(policy.highest)
     }
     assert set(filters.CATALOGUE.values()) - used == set()
+
+
+def test_a_time_has_no_effect_and_a_warning_says_so() -> None:
+    timed = replace(policies(11, 1)[0], fresh_us=1_000_000)
+    with pytest.warns(UserWarning, match="fresh: 1 s has no effect: `pack` packs at the level it is given"):
+        pack(timed, key=["queue"], order=["spot"], level=1)

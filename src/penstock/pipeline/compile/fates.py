@@ -1,7 +1,8 @@
 """Computes for each event the step of a policy that drops it, without removing rows.
 
-A step decides about the events still alive, the next step about the rest. Rows are put together only at the
-end (`transforms`).
+A step decides about the events still alive, the next step about the rest. Urgent events are sorted ahead of
+the others and have a fate of their own, so that no step looks at them. Rows are put together only at the end
+(`transforms`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from pyspark.sql import types as st
 from penstock.errors import InputError, PolicyError
 from penstock.pipeline.compile import predicates, sequential, windows
 from penstock.pipeline.compile.sources import Attributes, Sources, attach, sortable
+from penstock.pipeline.compile.typed_columns import either
 from penstock.pipeline.compile.verdicts import (
+    AHEAD,
     COMPILERS,
     DIGEST_ROW,
     FATE,
     LEVEL,
     PLACE,
+    URGENT_ROW,
     VERDICT,
     Ground,
     Origin,
@@ -137,7 +141,7 @@ def decided(frame: DataFrame, question: TransformArguments, *, together: bool) -
     together = together or any(sequential.folds(placed.step.filter) for placed in steps)
     sources = Sources(frame.schema, question.attributes, policy.payload)
     _check(question, sources)
-    frame, queue, kept = _in_queues(frame, question, sources, together=together)
+    frame, queue, kept = _in_queues(_ahead(frame, question, sources), question, sources, together=together)
     wanted = list(dict.fromkeys(question.read()))
     frame, readings, columns = attach(frame, sources, kept, wanted, in_place=True)
     now_us, comparable, runs = question.now_us(), sortable(sources.schema), False
@@ -210,6 +214,28 @@ def _check_level(question: TransformArguments, sources: Sources) -> None:
         )
 
 
+def _ahead(frame: DataFrame, question: TransformArguments, sources: Sources) -> DataFrame:
+    """The frame with AHEAD, if the policy has urgent events: they are to be sorted by it.
+
+    An event that a predicate cannot read is not urgent; nor is a digest.
+    """
+    policy = question.policy
+    if not policy.urgent:
+        return frame
+    names = sources.schema.names
+    wanted = list(dict.fromkeys(policy.path_of(step).text for step in policy.urgent))
+    frame, readings, columns = attach(frame, sources, names, wanted)
+    nobody = Standing(question.key, (), False, Origin(sources.ts(), sources.seq(), sources.sender()))
+    tests = []
+    for step in policy.urgent:
+        ground = Ground(policy, step, nobody, readings, question.now_us(), columns, False, False)
+        frame, verdict = COMPILERS[type(step.filter)](step.filter, ground, frame)
+        tests.append(sf.coalesce(verdict, sf.lit(False)))
+    digest = sources.digest()
+    urgent = either(tests) if digest is None else digest.isNull() & either(tests)
+    return frame.select(*map(column, names), sf.when(urgent, sf.lit(0)).otherwise(sf.lit(1)).alias(AHEAD))
+
+
 def _in_queues(
     frame: DataFrame, question: TransformArguments, sources: Sources, *, together: bool
 ) -> tuple[DataFrame, Standing, list[str]]:
@@ -233,19 +259,20 @@ def _in_queues(
     ]
     said = sf.raise_error(sf.lit(f"column '{sources.needed('$ts').name}': an event has no time, it is null"))
     ts = sf.coalesce(sources.ts(), sf.when(~is_digest, said.cast("bigint")))
-    made = {
-        FATE: sf.when(is_digest, sf.lit(DIGEST_ROW) if digest is None else _sound(digest, question, sources)),
-        LEVEL: question.level_column(),
-    }
+    fate = sf.when(is_digest, sf.lit(DIGEST_ROW) if digest is None else _sound(digest, question, sources))
+    ahead = (AHEAD,) if question.policy.urgent else ()
+    if ahead:
+        fate = fate.when(sf.col(AHEAD) == 0, sf.lit(URGENT_ROW))
+    made = {FATE: fate, LEVEL: question.level_column()}
     by_time = question.order[0] == sources.needed("$ts").name
     origin = Origin(ts, sources.seq(), sources.sender())
-    queue = Standing(question.key, tuple(order), by_time, origin)
+    queue = Standing(question.key, (*ahead, *order), by_time, origin)
     frame = frame.select("*", *(found.alias(name) for name, found in ties.items()))
     if together:
         sort = (*queue.key, *queue.order)
         frame = frame.repartition(*map(quoted, queue.key)).sortWithinPartitions(*map(quoted, sort))
     frame = frame.select("*", *(found.alias(name) for name, found in made.items()))
-    return frame, queue, [*names, *ties, *made]
+    return frame, queue, [*names, *ahead, *ties, *made]
 
 
 def _sound(digest: Column, question: TransformArguments, sources: Sources) -> Column:

@@ -10,6 +10,7 @@ instead, structs taken apart. Maps, variants and arrays of fractions cost the so
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -25,12 +26,14 @@ from penstock.pipeline.compile.verdicts import (
     LEVEL,
     PLACE,
     RUN,
+    URGENT_ROW,
     alive,
     column,
     literal,
     quoted,
 )
 from penstock.pipeline.tables.schemas import EFFECT
+from penstock.policy.lint import unpaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.compile.sources import Attributes
     from penstock.policy.nodes import Placed, Policy
 
+_INSTEAD: Final = "`pack_stream` with a `drain` keeps the time, `backtest` shows what it does"
 _EXACT: Final = (
     st.IntegralType,
     st.DecimalType,
@@ -113,15 +117,21 @@ def pack(
 
     A queue is the rows with equal values in the columns `key`, in the order of the columns `order`; rows
     equal in these are ordered by their other columns. `level` may be a column (or its name) that is equal in
-    all rows of a queue. Rows whose `digest` is set are digests, and are merged where they are.
+    all rows of a queue. Rows whose `digest` is set are digests, and are merged where they are. Urgent events
+    come first, whatever the level, and no filter sees them.
 
     The result has one row per kept event or digest: the key, `place` (ascending in queue order), `kind`
     ('event' or 'digest'), the columns of the event (null in a digest), and `digest` (null in an event).
+
+    Nothing waits in a frame, so the policy's `fresh` has no effect; a warning says so.
 
     `now` is the time of the pack, for filters that look at an event's age; `attributes` says in which columns
     attributes are that are not in the column of their name. Raises InputError if a column is missing.
     """
     question = TransformArguments(policy, tuple(key), tuple(order), level, now, dict(attributes or {}))
+    idle = unpaced(policy, reason="`pack` packs at the level it is given", instead=_INSTEAD)
+    if idle is not None:
+        warnings.warn(idle, stacklevel=2)
     return lambda frame: _packed(frame, question)
 
 
@@ -158,9 +168,14 @@ def _packed(frame: DataFrame, question: TransformArguments) -> DataFrame:
 def _in_runs(fated: Fated, question: TransformArguments) -> DataFrame:
     """Each row with its place and the number of its run: a kept row and the dropped ones behind it."""
     alone = alive() if isinstance(question.level, int) and question.level else alive() | (sf.col(LEVEL) <= 0)
+    urgent = sf.col(FATE).eqNullSafe(URGENT_ROW) if question.policy.urgent else None
+    if urgent is not None:
+        alone |= urgent
     flagged = fated.frame.select("*", alone.alias("__alone"))
-    if fated.runs:
-        return flagged
+    if fated.runs:  # named by the kept rows that a fold has seen: it sees no urgent ones
+        if urgent is None:
+            return flagged
+        return flagged.withColumn(RUN, sf.when(urgent, -sf.col(PLACE)).otherwise(sf.col(RUN)))
     run = sf.sum(sf.col("__alone").cast("int")).over(fated.queue.up_to_here())
     more = [] if fated.queue.placed else [fated.queue.place().alias(PLACE)]
     if not isinstance(question.level, int):

@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 PLACE: Final = "__place"
 """Position in the queue, from 1; added once a step needs it."""
 FATE: Final = "__fate"
-"""Null while the event is alive, else the index of the step that dropped it; DIGEST for rows that are
-digests."""
+"""Null while the event is alive, else the index of the step that dropped it; DIGEST_ROW for rows that are
+digests, URGENT_ROW for events that no step looks at."""
 LEVEL: Final = "__level"
 DIGEST_ROW: Final = -1
+URGENT_ROW: Final = -2
+AHEAD: Final = "__ahead"
+"""0 for urgent events, 1 for all other rows: the first column of the order, if the policy has urgent events.
+"""
 VERDICT: Final = "__verdict"
 """Column with the verdicts of a fold."""
 RUN: Final = "__run"
