@@ -5,74 +5,30 @@ All three use the queue core. What could differ is how each makes its queues and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.core.backtest.settings import Candidate, Settings
-from penstock.core.queues import Ladder, PackingQueue, QueueOptions, Replay, drain
-from penstock.model import Event
+from penstock.core.queues import Ladder, PackingQueue, QueueOptions, Replay
+from penstock.model import Digest, Event
 from penstock.mqtt.packets.subscribe import Subscription as Options
 from penstock.node.broker.policies import Chosen, Queueing
 from penstock.node.broker.subscription import Subscription
 from penstock.node.config.schema import Queues
 from penstock.policy.columns import Plan
-from penstock.policy.text.python_form import drop, keep, policy, when
-from tests.kit.effort import seeds
+from tests.agreement.timed_cases import case
+from tests.kit.effort import LONG, seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from penstock.core.queues import Pace, Replayed
+    from penstock.model import Item
+    from tests.agreement.timed_cases import Case
 
-    from penstock.core.queues import Drain, Pace, Replayed
-    from penstock.policy.nodes import Policy, Step
-
-SECOND = 1_000_000
-
-
-@dataclass(frozen=True)
-class Case:
-    """A policy, what arrives, and how fast it is drained."""
-
-    policy: Policy
-    events: list[Event]
-    capacity: int
-    drain: Drain
-
-
-def case(seed: int) -> Case:
-    """The case of a seed."""
-    dice = Random(seed)
-    steps: list[Step] = [
-        drop.within(0, dice.randint(1, 90)),
-        drop.uniq(),
-        drop.delta(dice.randint(1, 9)),
-        drop.every(dice.randint(2, 4)),
-        drop.older(dice.choice([0.1, 0.5, 2])),
-        drop.random(dice.random()),
-        keep.latest_by("$topic"),
-        keep.latest(dice.randint(1, 9)),
-    ]
-    urgent: list[Sequence[Step]] = [
-        [],
-        [when.gt(80)],
-        [when.lt(10), when(attribute="$topic").match("1$")],
-    ]
-    made = policy(
-        *dice.sample(steps, dice.randint(1, 4)),
-        digest=["mean", "max"] if dice.random() < 0.5 else [],
-        fresh=dice.choice([None, 0.05, 0.3, 1, 4]),
-        urgent=dice.choice(urgent),
-    )
-    now_us = 10 * SECOND
-    events = []
-    for seq in range(dice.randint(1, 90)):
-        now_us += dice.choice([0, 1_000, 20_000, dice.randrange(300_000)])
-        body = str(dice.randint(0, 99)).encode().ljust(dice.choice([2, 2, 30, 200]))
-        events.append(Event(f"t/{dice.randint(0, 3)}", body, now_us, sender="s", seq=seq))
-    rate = drain(dice.choice(["100B/s", "400B/s", "2kB/s", "5/s", "30/s"]))
-    return Case(made, events, dice.choice([4, 10, 50, 1_000]), rate)
+STREAMED = 250 if LONG else 80
+"""Cases of a block on a stream: each is cut into triggers, whose state is encoded and decoded."""
 
 
 def outcome(found: Replayed) -> tuple[Any, ...]:
@@ -131,6 +87,15 @@ def _replayed(queue: Any, one: Case) -> Replayed:
     return replay.finish()
 
 
+def served(queue: Any, one: Case) -> list[Item]:
+    """The items that the drain takes from a queue, in order."""
+    replay = Replay(queue, one.drain)
+    out = replay.collect()
+    replay.offer_all(one.events)
+    replay.finish()
+    return out
+
+
 @pytest.mark.parametrize("block", seeds(0, 40))
 def test_a_node_does_what_a_backtest_says(block: int) -> None:
     """10,000 cases in a long run."""
@@ -147,36 +112,37 @@ def test_a_node_does_what_a_backtest_says(block: int) -> None:
     assert urgent > 50
 
 
-@pytest.mark.parametrize("block", seeds(0, 4))
-def test_a_trigger_of_a_stream_does_what_a_queue_does(block: int) -> None:
-    pa = pytest.importorskip("pyarrow")
+@pytest.mark.parametrize("block", seeds(0, 40))
+def test_a_stream_with_a_drain_does_what_a_backtest_says(block: int) -> None:
+    """10,000 cases in a long run, each cut into triggers somewhere else."""
     pytest.importorskip("pyspark")
-    from penstock.pipeline.compile.events import EVENT  # noqa: PLC0415  # only where Spark is installed
-    from penstock.pipeline.stream.key_queue import KeyQueue, QueueRules  # noqa: PLC0415
+    from tests.agreement.triggers import by_stream  # noqa: PLC0415  # only where Spark is installed
+
+    held = packed = 0
+    for seed in range(STREAMED * block, STREAMED * (block + 1)):
+        one = case(seed)
+        candidate = Candidate("policy", one.policy)
+        settings = Settings(candidates=(candidate,), capacity=one.capacity, drain=one.drain)
+        expected = served(candidate.queue(candidate.plan(), settings), one)
+        found = by_stream(one, Random(seed))
+        assert found.items == expected, f"case({seed})"
+        held += found.held
+        packed += any(isinstance(item, Digest) for item in expected)
+    assert held > STREAMED // 3
+    assert packed > STREAMED // 5
+
+
+@pytest.mark.parametrize("block", seeds(0, 4))
+def test_a_trigger_without_a_drain_does_what_a_queue_does(block: int) -> None:
+    pytest.importorskip("pyspark")
+    from penstock.pipeline.stream.key_queue import KeyQueue  # noqa: PLC0415  # only where Spark is installed
+    from tests.agreement.triggers import rows_of, rules_of, seqs  # noqa: PLC0415
 
     for seed in range(100 * block, 100 * (block + 1)):
         one = case(seed)
-        rules = QueueRules(
-            policy=one.policy,
-            capacity=one.capacity,
-            key=("topic",),
-            order=("ts",),
-            events=(),
-            hold_us=0,
-            fresh_us=None,
-        )
-        rows = pa.table(
-            {
-                "topic": ["k"] * len(one.events),
-                f"{EVENT}_topic": [event.topic for event in one.events],
-                f"{EVENT}_payload": pa.array([event.payload for event in one.events], pa.binary()),
-                f"{EVENT}_ts_us": [event.ts_us for event in one.events],
-                f"{EVENT}_sender": [event.sender for event in one.events],
-                f"{EVENT}_seq": [event.seq for event in one.events],
-            }
-        )
+        rules = rules_of(one, drain=None)
         now_us = one.events[-1].ts_us
-        turn = KeyQueue(rules).turn(rows, now_us=now_us, held=None, ladder=lambda: None)
+        turn = KeyQueue(rules).turn(rows_of(one.events), now_us=now_us, held=None, ladder=lambda: None)
         whole = replace(one.policy, digest_share=1.0)  # a stream has no link for digests to share
         queue = PackingQueue(whole, QueueOptions(capacity_events=one.capacity), Ladder())
         queue.absorb(one.events, now_us=now_us)
@@ -184,5 +150,5 @@ def test_a_trigger_of_a_stream_does_what_a_queue_does(block: int) -> None:
         if len(one.events) <= one.capacity:
             left = list(one.events)  # nothing is looked at, and all goes out
         assert turn.out is not None
-        found = turn.out[f"{EVENT}_seq"].to_pylist()
+        found = seqs(turn.out)
         assert found == [item.seq if isinstance(item, Event) else None for item in left], f"case({seed})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,9 +15,11 @@ import typer
 
 from penstock.cli.files import read_policy
 from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, in_a_hurry, need_spark
-from penstock.cli.output import JsonFlag, complain, print_json, print_text
+from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
 from penstock.cli.terminal import err
+from penstock.core.queues import drain as drain_of
 from penstock.errors import GoalMissed, InputError
+from penstock.policy.lint import unpaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +38,7 @@ _OUT: Final = "penstock_out"
 
 
 class Backlog(Enum):
-    """How `penstock shed` treats a backlog: events older than --fresh."""
+    """How `penstock shed` treats a backlog: events older than --behind."""
 
     REPLAY = "replay"
     SHED = "shed"
@@ -94,11 +97,19 @@ def shed(
         typer.Option("--once", help="Process the files that are there and end; the default without --every."),
     ] = False,
     backlog: Annotated[
-        Backlog, typer.Option("--backlog", help="shed: what is older than --fresh waits in one queue.")
+        Backlog, typer.Option("--backlog", help="shed: what is older than --behind waits in one queue.")
     ] = Backlog.REPLAY,
-    fresh: Annotated[
-        str, typer.Option("--fresh", metavar="TIME", help="Age from which events are a backlog.")
+    behind: Annotated[
+        str, typer.Option("--behind", metavar="TIME", help="Age from which events are a backlog.")
     ] = "60s",
+    drain: Annotated[
+        str | None,
+        typer.Option(
+            "--drain",
+            metavar="RATE",
+            help="How fast rows of a key may leave: 100/s, 30/min, 6250B/s, 50kbit/s; at once if omitted.",
+        ),
+    ] = None,
     hold: Annotated[
         str, typer.Option("--hold", metavar="TIME", help="Longest time a digest is held back.")
     ] = "60s",
@@ -126,6 +137,10 @@ def shed(
     """Pack a stream of files by a policy; dropped events are counted in digests."""
     if once and every is not None:
         raise typer.BadParameter("--once ends, --every does not: give one of them")
+    if drain is not None and backlog is Backlog.SHED:
+        raise typer.BadParameter("--drain holds rows by its pace, --backlog shed by age: give one of them")
+    if drain is not None and not _seconds(hold, "--hold"):
+        raise typer.BadParameter(f"--hold {hold} holds nothing, and a drain holds what it has not taken yet")
     asked = _Arguments(
         policy=read_policy(policy),
         source=source,
@@ -138,11 +153,15 @@ def shed(
             "key": key,
             "order": order or ["ts"],
             "backlog": backlog.value,
-            "fresh_s": _seconds(fresh, "--fresh"),
+            "behind_s": _seconds(behind, "--behind"),
             "hold_s": _seconds(hold, "--hold"),
+            "drain": None if drain is None else drain_of(drain),
         },
         reading={"files_per_trigger": files, "ts": ts},
     )
+    idle = unpaced(asked.policy, reason="all rows that fit go out at once", instead="give a --drain")
+    if drain is None and idle is not None:
+        warn(idle)
     for place in (asked.target, asked.checkpoint):
         if remote is None and Path(place).is_file():
             raise InputError("is a file; a folder is needed", path=place)
@@ -235,7 +254,9 @@ def _run(spark: SparkSession, asked: _Arguments) -> _Account:
 
     stream = folder_stream(spark, asked.source, format=asked.format, **asked.reading)
     stream = stream.observe(_IN, stands_for(stream).alias("events"))
-    packed = _observed(pack_stream(stream, asked.policy, **asked.packing))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # told already, in the words of the command line
+        packed = _observed(pack_stream(stream, asked.policy, **asked.packing))
     account = _Account(held_before=held_count(spark, asked.checkpoint))
     query = write_folder(
         packed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -15,7 +14,7 @@ from penstock.core.queues import Ladder, LadderState, PackingQueue, QueueOptions
 from penstock.errors import InputError
 from penstock.model import Control, Digest, Event
 from penstock.model.digest import Cause
-from penstock.pipeline.compile.digest_rows import digest_of_row, row_of_digest
+from penstock.pipeline.compile.digest_rows import digest_of_row
 from penstock.pipeline.stream import key_queue
 from penstock.pipeline.stream.key_queue import (
     BUNDLE,
@@ -34,6 +33,7 @@ from penstock.pipeline.stream.key_queue import (
 )
 from penstock.pipeline.tables.schemas import DIGEST
 from penstock.policy.text.forms import parse
+from tests.spark.stream.key_rows import event, rows_of, value_of
 
 POLICY = parse("""
 attribute: v
@@ -46,48 +46,13 @@ levels:
 SECOND_US = 1_000_000
 HOLD_US = 60 * SECOND_US
 
-SCHEMA = pa.schema(
-    [
-        ("room", pa.string()),
-        ("ts", pa.int64()),
-        ("v", pa.float64()),
-        ("digest", to_arrow_type(DIGEST)),
-        ("__event_ts_us", pa.int64()),
-        ("__event_seq", pa.int64()),
-        ("__event_payload", pa.binary()),
-        ("__tie", pa.int64()),
-    ]
-)
-
-
-def rows_of(items: list[Event | Digest]) -> pa.Table:
-    """Items as the rows a worker gets; a digest is ordered by the time of its first event."""
-    rows: list[tuple[Any, ...]] = []
-    for place, item in enumerate(items):
-        if isinstance(item, Digest):
-            rows.append(("a", item.from_us, None, row_of_digest(item), None, None, None, place))
-        else:
-            event = (item.ts_us, item.seq, item.payload)
-            rows.append(("a", item.ts_us, value_of(item), None, *event, place))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
-    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
-    return table if any(isinstance(item, Digest) for item in items) else table.drop_columns(["digest"])
-
-
-def event(ts: int, value: float) -> Event:
-    return Event("", json.dumps({"v": value}).encode(), ts, seq=ts)
-
-
-def value_of(found: Event) -> float:
-    return float(json.loads(found.payload)["v"])
-
 
 def digest(ts: int, count: int = 2) -> Digest:
     return Digest(count, ts, ts + 1, ts, ts + 1, ((Cause(1, 1, "delta"), count),))
 
 
 def rules(**more: Any) -> QueueRules:
-    given = {"policy": POLICY, "capacity": 6, "hold_us": HOLD_US, "fresh_us": None, **more}
+    given = {"policy": POLICY, "capacity": 6, "hold_us": HOLD_US, "behind_us": None, **more}
     return QueueRules(key=("room",), order=("ts",), events=("ts", "v"), **given)
 
 
@@ -229,7 +194,7 @@ def test_holding_ends() -> None:
 
 def test_a_backlog_waits_in_one_queue_until_the_key_has_caught_up() -> None:
     now_us = 3_600 * SECOND_US
-    key = Key(rules(capacity=6, fresh_us=60 * SECOND_US))
+    key = Key(rules(capacity=6, behind_us=60 * SECOND_US))
     for trigger in range(5):  # an hour old: five triggers, each of which would fit
         old: list[Event | Digest] = [event(10 * trigger + n, 50.0) for n in range(6)]
         assert key.turn(old, now_us + trigger * SECOND_US) == []
@@ -244,7 +209,7 @@ def test_a_backlog_waits_in_one_queue_until_the_key_has_caught_up() -> None:
 
 def test_a_backlog_is_let_out_when_its_time_is_over() -> None:
     now_us = 3_600 * SECOND_US
-    key = Key(rules(fresh_us=SECOND_US))
+    key = Key(rules(behind_us=SECOND_US))
     assert key.turn([event(1, 1.0)], now_us) == []
     assert key.turn([event(2, 2.0)], now_us + HOLD_US) == [1.0, 2.0]
 

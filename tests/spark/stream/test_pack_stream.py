@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.core.queues import PackingQueue, QueueOptions, Replay, drain
 from penstock.errors import InputError, PolicyError, QueueError
 from penstock.model import Cause, Digest
 from penstock.pipeline import row_of_digest
@@ -17,12 +19,16 @@ from penstock.pipeline.stream.pack_stream import held, pack_stream, stands_for
 from penstock.pipeline.tables.folders import folder_stream, write_folder
 from penstock.pipeline.tables.schemas import DIGEST
 from penstock.policy.text.forms import parse
+from tests.agreement.timed_cases import case
 from tests.kit.streaming_reference import reference
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.core.queues import Drain
+    from penstock.model import Event
 
 POLICY = parse("""
 attribute: v
@@ -118,7 +124,7 @@ def test_a_backlog_is_shed_and_digests_are_carried(spark: SparkSession, tmp_path
             rows.append(("b", now_us - 1, 1, 1.0, None))
         put(spark, tmp_path / "in", rows, DIGESTED)
     put(spark, tmp_path / "in", [("a", now_us, 1, 7.0, None), ("b", now_us + 9, 2, 2.0, None)], DIGESTED)
-    out = packed_once(spark, tmp_path, backlog="shed", fresh_s=86_400, hold_s=3_600)
+    out = packed_once(spark, tmp_path, backlog="shed", behind_s=86_400, hold_s=3_600)
     found = queues(out)
     assert len(found["a"]) <= 12
     assert found["a"][-1] == 7.0
@@ -191,6 +197,102 @@ def test_what_cannot_be_packed_is_said_so(spark: SparkSession, tmp_path: Path) -
     refused(PolicyError, "forget_s: nan", forget_s=float("nan"))
     refused(PolicyError, "backlog: 'drop'; allowed: replay, shed", backlog="drop")
     refused(PolicyError, "hold_s: 0 holds nothing", backlog="shed", hold_s=0)
+    refused(QueueError, "a drain is written like 100/s, .* found '-1/s'", drain="-1/s")
+    refused(QueueError, "drain 0/s: at least one an hour", drain="0/s")
+    refused(PolicyError, "hold_s: 0 holds nothing, and a drain holds", drain="1/s", hold_s=0)
+    refused(PolicyError, "backlog: 'shed' holds rows by their age", drain="1/s", backlog="shed")
+
+
+def test_a_time_without_a_drain_is_warned_about(spark: SparkSession, tmp_path: Path) -> None:
+    put(spark, tmp_path / "in", [("a", 1, 1, 7.0)])
+    stream = folder_stream(spark, str(tmp_path / "in"))
+    timed = replace(POLICY, fresh_us=1_000_000)
+    with pytest.warns(UserWarning, match="fresh: 1 s has no effect: all rows .* give a `drain`"):
+        pack_stream(stream, timed, capacity=12, key=["room"], order=["ts"])
+    pack_stream(stream, timed, capacity=12, key=["room"], order=["ts"], drain="1/s")
+
+
+TIMED = parse("""
+attribute: $value
+fresh: 300ms
+urgent: {gt: 80}
+digest: [mean]
+levels:
+  - drop: {within: [0, 30]}
+  - keep: {latest_by: $topic}
+""")
+
+
+def test_a_stream_with_a_drain_gives_what_a_backtest_says(spark: SparkSession, tmp_path: Path) -> None:
+    """Forty queues in four triggers; then the last of them runs empty by the time of triggers."""
+    rate = drain("400B/s")
+    cases = {f"k{seed}": case(seed).events for seed in range(40)}
+    rows = [
+        (key, event.topic, event.payload, event.ts_us, event.sender, event.seq)
+        for key, events in cases.items()
+        for event in events
+    ]
+    columns = "key string, topic string, payload binary, ts bigint, sender string, seq bigint"
+    for part in range(4):
+        put(spark, tmp_path / "in", [row for row in rows if row[-1] // 25 == part], columns)
+    given: dict[str, Any] = {"capacity": 10, "key": ["key"], "order": ["ts", "seq"], "drain": rate}
+    stream = folder_stream(spark, str(tmp_path / "in"), files_per_trigger=1)
+    checkpoint = str(tmp_path / "checkpoint")
+    query = write_folder(pack_stream(stream, TIMED, **given), str(tmp_path / "out"), checkpoint=checkpoint)
+    with translated():
+        assert query.awaitTermination(240)
+    found = _seqs(spark.read.parquet(str(tmp_path / "out")))
+    waiting = {row["key"]: row["count"] for row in held(spark, checkpoint).collect()}
+    expected = {key: _served(events, rate) for key, events in cases.items()}
+    packed = 0
+    for key, events in cases.items():
+        whole, at_last, in_time = expected[key]
+        # A key that has no rows in the last triggers goes on with the time of triggers.
+        assert len(found[key]) >= at_last, key
+        assert found[key] == whole[: len(found[key])], key
+        accounted = sum(item[0] if isinstance(item, list) else 1 for item in found[key])
+        assert waiting.get(key, 0) == len(events) - accounted, key
+        packed += in_time
+    assert packed > 20
+    assert sum(len(whole) > at_last for whole, at_last, _ in expected.values()) > 5
+
+    put(spark, tmp_path / "in", [("last", "t", b"1", 1, "s", 1)], columns)  # timers wait for data
+    stream = folder_stream(spark, str(tmp_path / "in"))
+    packs = pack_stream(stream, TIMED, **given)
+    query = write_folder(packs, str(tmp_path / "out"), checkpoint=checkpoint, every_s=1)
+    try:
+        until = time.monotonic() + 240
+        while _count(spark, tmp_path) < len(rows) + 1:
+            assert query.exception() is None
+            assert time.monotonic() < until
+            time.sleep(0.2)
+    finally:
+        query.stop()
+    assert held(spark, checkpoint).count() == 0
+    found = _seqs(spark.read.parquet(str(tmp_path / "out")))
+    assert {key: found[key] for key in cases} == {key: whole for key, (whole, _, _) in expected.items()}
+
+
+def _served(events: list[Event], rate: Drain) -> tuple[list[Any], int, int]:
+    """What a drain takes, how much of it until the last event, and how many packs kept the time."""
+    replay = Replay(PackingQueue(TIMED, QueueOptions(capacity_events=10)), rate)
+    out = replay.collect()
+    replay.offer_all(events)
+    at_last = len(out)
+    in_time = replay.finish().statistics.packs_in_time
+    return [[item.count] if isinstance(item, Digest) else item.seq for item in out], at_last, in_time  # type: ignore[union-attr]
+
+
+def _count(spark: SparkSession, folder: Path) -> int:
+    out = spark.read.parquet(str(folder / "out"))
+    return int(out.agg(stands_for(out)).head()[0])  # type: ignore[index]
+
+
+def _seqs(frame: DataFrame) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = defaultdict(list)
+    for row in frame.orderBy("place").collect():
+        found[row["key"]].append(row["seq"] if row["kind"] == "event" else [row["digest"]["count"]])
+    return dict(found)
 
 
 def test_a_damaged_digest_stops_the_query_with_a_sentence(spark: SparkSession, tmp_path: Path) -> None:

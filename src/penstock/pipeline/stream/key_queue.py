@@ -7,7 +7,8 @@ binary column: it crosses as one value, and its rows come out with the same type
 
 Rows are sorted before they are split into bundles. A trigger's rows of a key, behind the rows held from
 earlier triggers, form a queue. The queue core packs it if it does not fit. A digest at the end is held back,
-because the next trigger may begin with one.
+because the next trigger may begin with one. With a drain, rows wait from trigger to trigger
+(`drained_queue.py`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from penstock.core.queues import Drain
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.policy.nodes import Policy
@@ -177,8 +179,10 @@ class QueueRules:
     """Columns of an event that are not part of the key."""
     hold_us: int
     """How long rows may be held back; 0: not at all."""
-    fresh_us: int | None
+    behind_us: int | None
     """Age from which on events are backlog; None: never."""
+    drain: Drain | None = None
+    """How fast the rows of a key leave; None: all that fit go out with their trigger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +204,8 @@ class TriggerResult:
     held: HeldRows | None
     ladder: LadderState | None
     """None: unchanged."""
+    drained: bytes | None = None
+    """State of a drain; None: there is none."""
 
 
 class KeyQueue:
@@ -225,8 +231,8 @@ class KeyQueue:
         fits = rows.num_rows <= self._rules.capacity
         if fits and held is None and not behind and not _digests_in(rows):
             return TriggerResult(rows, None, None)  # by far the most common case: no row is examined
-        whole = rows if held is None else _behind_held(held.rows, rows)
-        items, found = self._items(whole)
+        whole = rows if held is None else behind_held(held.rows, rows)
+        items, found = items_of(whole, self._rules.key)
         ladder_now = Ladder()
         known = ladder()
         if known is not None:
@@ -237,10 +243,10 @@ class KeyQueue:
             queue.gather_until(held.until_us)
         queue.absorb(items, now_us=now_us)
         left, cut, until_us = self._cut(queue, held, behind=behind, now_us=now_us)
-        assembled = _Assembly(whole, found, self._rules.key)
+        assembled = Assembly(whole, found, self._rules.key)
         return TriggerResult(
             out=assembled.rows(left[:cut]) if cut else None,
-            held=self._held(assembled, left[cut:], until_us),
+            held=assembled.held(left[cut:], until_us),
             ladder=ladder_now.state() if queue.packs else None,
         )
 
@@ -256,34 +262,30 @@ class KeyQueue:
         until_us = held.until_us if held is not None and cut == 0 else now_us + self._rules.hold_us
         return left, len(left) if until_us <= now_us else cut, until_us
 
-    def _held(self, assembled: _Assembly, items: Sequence[Any], until_us: Instant) -> HeldRows | None:
-        if not items:
-            return None
-        count = sum(item.count if isinstance(item, Digest) else 1 for item in items)
-        return HeldRows(until_us, assembled.rows(items), count)
-
     def _behind(self, rows: pa.Table, now_us: Instant) -> bool:
         """Whether all events are old: the key is still catching up."""
-        if self._rules.fresh_us is None:
+        if self._rules.behind_us is None:
             return False
         newest_us = pc.max(rows[f"{EVENT}_ts_us"]).as_py()
-        return newest_us is not None and newest_us < now_us - self._rules.fresh_us
+        return newest_us is not None and newest_us < now_us - self._rules.behind_us
 
-    def _items(self, rows: pa.Table) -> tuple[list[Event | Digest], dict[int, int]]:
-        """The rows as a queue's items, and the row of each by its `id`."""
-        items = [
-            self._digest(rows[DIGEST][place].as_py(), rows) if event is None else event
-            for place, event in enumerate(_events(rows))
-        ]
-        return items, {id(item): place for place, item in enumerate(items)}
 
-    def _digest(self, row: Any, rows: pa.Table) -> Digest:
-        try:
-            return digest_wire.from_bytes(digest_wire.to_bytes(digest_of_row(row)))
-        except (DigestError, TypeError, KeyError, ValueError) as error:
-            where = ", ".join(f"{name} = {rows[name][0].as_py()!r}" for name in self._rules.key)
-            reason = error if isinstance(error, DigestError) else f"a damaged digest: {SOUND}"
-            raise InputError(f"column 'digest' where {where}: {reason}") from None
+def items_of(rows: pa.Table, key: tuple[str, ...]) -> tuple[list[Event | Digest], dict[int, int]]:
+    """The rows as a queue's items, and the row of each by its `id`."""
+    items = [
+        _digest(rows[DIGEST][place].as_py(), rows, key) if event is None else event
+        for place, event in enumerate(_events(rows))
+    ]
+    return items, {id(item): place for place, item in enumerate(items)}
+
+
+def _digest(row: Any, rows: pa.Table, key: tuple[str, ...]) -> Digest:
+    try:
+        return digest_wire.from_bytes(digest_wire.to_bytes(digest_of_row(row)))
+    except (DigestError, TypeError, KeyError, ValueError) as error:
+        where = ", ".join(f"{name} = {rows[name][0].as_py()!r}" for name in key)
+        reason = error if isinstance(error, DigestError) else f"a damaged digest: {SOUND}"
+        raise InputError(f"column 'digest' where {where}: {reason}") from None
 
 
 def of_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
@@ -312,7 +314,7 @@ def _digests_in(rows: pa.Table) -> bool:
     return DIGEST in rows.column_names and rows[DIGEST].null_count < rows.num_rows
 
 
-def _behind_held(held: pa.Table, rows: pa.Table) -> pa.Table:
+def behind_held(held: pa.Table, rows: pa.Table) -> pa.Table:
     """The held rows, then the new ones."""
     try:
         both = pa.concat_tables([held, rows], promote_options="default")
@@ -330,14 +332,22 @@ def _behind_last_event(items: Sequence[Any]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Assembly:
+class Assembly:
     """Items as rows again: events keep their rows, digests get new ones."""
 
     whole: pa.Table
     found: dict[int, int]
     key: tuple[str, ...]
 
+    def held(self, items: Sequence[Any], until_us: Instant) -> HeldRows | None:
+        """Items that wait, as rows; None if there are none."""
+        if not items:
+            return None
+        count = sum(item.count if isinstance(item, Digest) else 1 for item in items)
+        return HeldRows(until_us, self.rows(items), count)
+
     def rows(self, items: Sequence[Any]) -> pa.Table:
+        """Items as rows."""
         indices = [self.found.get(id(item)) for item in items]
         bare = self.whole.drop_columns([DIGEST]) if DIGEST in self.whole.column_names else self.whole
         taken = bare.take(pa.array(indices, pa.int64()))

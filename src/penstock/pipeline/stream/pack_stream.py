@@ -11,43 +11,28 @@ events in = events out + events counted in digests + events held.
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import Row
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from penstock.core.queues import LadderState, QueueOptions
-from penstock.errors import InputError, PolicyError, SparkFailed
+from penstock.core.queues import Drain, QueueOptions
+from penstock.core.queues import drain as drain_of
+from penstock.errors import InputError, PolicyError
 from penstock.model.instant import to_us
 from penstock.pipeline.compile.events import EVENT, as_events
 from penstock.pipeline.compile.sources import Sources, sortable
 from penstock.pipeline.compile.verdicts import column
-from penstock.pipeline.stream.key_queue import (
-    BUNDLE,
-    NOW,
-    TIE,
-    HeldRows,
-    KeyQueue,
-    QueueRules,
-    bundled,
-    in_order,
-    of_key,
-    read_bundle,
-    unbundled,
-    write_bundle,
-)
+from penstock.pipeline.stream.key_queue import BUNDLE, NOW, TIE, QueueRules, bundled, unbundled
+from penstock.pipeline.stream.packer import HELD, Packer
 from penstock.pipeline.tables.schemas import DIGEST
 from penstock.policy import paths
 from penstock.policy.filters import Random
+from penstock.policy.lint import unpaced
 from penstock.policy.nodes import read_by
 from penstock.policy.paths import Source
 
@@ -55,27 +40,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.streaming.stateful_processor import (
-        ExpiredTimerInfo,
-        StatefulProcessorHandle,
-        TimerValues,
-    )
 
     from penstock.pipeline.compile.sources import Attributes
     from penstock.policy.nodes import Policy
 
-HELD: Final = "held"
-"""State variable of the rows a key has not given out yet."""
-LADDER: Final = "ladder"
 
-_HELD_STATE: Final = "count bigint, until_us bigint, rows binary"
-_LADDER_STATE: Final = (
-    "level int, last_us bigint, usual_us double, turnaround_us array<struct<level:int,us:double>>"
-)
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
-_BATCH: Final = "streaming.sql.batchId"
-"""Local property with the number of the trigger."""
 _COMPARABLE: Final = (
     st.NumericType,
     st.StringType,
@@ -99,7 +70,8 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
     hold_s: float = 60,
     forget_s: float = 86_400,
     backlog: Literal["replay", "shed"] = "replay",
-    fresh_s: float = 60,
+    behind_s: float = 60,
+    drain: str | Drain | None = None,
 ) -> DataFrame:
     """Pack the queues of a streaming frame, trigger by trigger; the rows are those of `pack`, for any sink.
 
@@ -113,8 +85,13 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
     unused for `forget_s` is forgotten; 0 keeps all. With both 0 no timer is needed, and triggers without data
     do not run.
 
-    With `backlog="shed"` a key whose newest event is older than `fresh_s` is behind: its rows wait in one
+    With `backlog="shed"` a key whose newest event is older than `behind_s` is behind: its rows wait in one
     queue of `capacity` until it has caught up, at most `hold_s`.
+
+    With a `drain`, such as "50/s" or "6250B/s", the rows of a key leave no faster than that, and wait in a
+    queue of `capacity` that is packed as on a node: when it is full, and before an event would wait longer
+    than the policy's `fresh`; urgent events go ahead. Without a drain nothing waits, and `fresh` has no
+    effect.
 
     `attributes` names the columns of attributes that are not in the column of their own name. Raises
     InputError if the frame is not a stream or a column is missing.
@@ -123,7 +100,8 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
         raise InputError("not a streaming frame; for a batch use `frame.transform(pack(…))`")
     sources = Sources(stream.schema, dict(attributes or {}), policy.payload)
     _check_columns(sources, key, order)
-    _check_times(hold_s, forget_s, backlog, fresh_s)
+    _check_times(hold_s, forget_s, backlog, behind_s)
+    rate = _checked_drain(drain, policy, hold_s, backlog)
     if _draws(policy) and sources.envelope("$seq") is None:
         raise sources.missing("$seq", "seq")
     QueueOptions(capacity_events=capacity)
@@ -137,7 +115,8 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
         order=tuple(plain[name] for name in order),
         events=tuple(plain[name] for name in events),
         hold_us=to_us(hold_s),
-        fresh_us=to_us(fresh_s) if backlog == "shed" else None,
+        behind_us=to_us(behind_s) if backlog == "shed" else None,
+        drain=rate,
     )
     _use_rocksdb(stream)
     projected = _projected(stream, sources, rules, plain)
@@ -148,7 +127,7 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
         st.StructType([*_fields(kinds, rules.key), st.StructField(NOW, st.LongType()), bundle]),
     )
     packed = bundles.groupBy(*map(column, rules.key)).transformWithState(
-        _Packer(rules, forget_ms=round(forget_s * 1000)),
+        Packer(rules, forget_ms=round(forget_s * 1000)),
         st.StructType([bundle]),
         "append",
         "processingTime" if hold_s or forget_s else "none",
@@ -178,14 +157,29 @@ def _check_columns(sources: Sources, key: Sequence[str], order: Sequence[str]) -
         raise InputError(f"column '{reserved[0]}': this name is used by the packed frame; rename the column")
 
 
-def _check_times(hold_s: float, forget_s: float, backlog: str, fresh_s: float) -> None:
-    for name, found in (("hold_s", hold_s), ("forget_s", forget_s), ("fresh_s", fresh_s)):
+def _check_times(hold_s: float, forget_s: float, backlog: str, behind_s: float) -> None:
+    for name, found in (("hold_s", hold_s), ("forget_s", forget_s), ("behind_s", behind_s)):
         if not 0 <= found < float("inf"):
             raise PolicyError(f"{found}; it is a number of seconds, 0 or more", path=name)
     if backlog not in ("replay", "shed"):
         raise PolicyError(f"'{backlog}'", path="backlog", allowed="replay, shed")
     if backlog == "shed" and not hold_s:
         raise PolicyError("0 holds nothing, and a backlog is shed by holding it", path="hold_s")
+
+
+def _checked_drain(drain: str | Drain | None, policy: Policy, hold_s: float, backlog: str) -> Drain | None:
+    if drain is None:
+        idle = unpaced(policy, reason="all rows that fit go out with their trigger", instead="give a `drain`")
+        if idle is not None:
+            warnings.warn(idle, stacklevel=3)
+        return None
+    if not hold_s:
+        raise PolicyError("0 holds nothing, and a drain holds what it has not taken yet", path="hold_s")
+    if backlog == "shed":
+        raise PolicyError(
+            "'shed' holds rows by their age, a drain by its pace: give one of them", path="backlog"
+        )
+    return drain if isinstance(drain, Drain) else drain_of(drain)
 
 
 def _use_rocksdb(stream: DataFrame) -> None:
@@ -223,6 +217,8 @@ def _parts(sources: Sources, rules: QueueRules, wanted: Sequence[str]) -> Iterat
     payload = [path for path in found if path.source is Source.PAYLOAD]
     beside = any(sources.typed(path) is not None for path in payload)
     sized = any(path.source is Source.SIZE for path in found)
+    if rules.drain is not None:  # an item's size is what it takes on a link
+        sized = True
     yield from ("ts_us", "seq")
     if draws or any(path.source is Source.SENDER for path in found):
         yield "sender"
@@ -266,104 +262,6 @@ def _output(kinds: st.StructType, rules: QueueRules) -> st.StructType:
     )
 
 
-# -- on the workers ------------------------------------------------------------------------------------------
-
-
-class _Packer(StatefulProcessor):
-    """Moves rows and state between Spark and the queue of a key."""
-
-    def __init__(self, rules: QueueRules, *, forget_ms: int) -> None:
-        self._rules = rules
-        self._forget_ms = forget_ms
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
-        self._queue = KeyQueue(self._rules)
-        self._ladder = handle.getValueState(LADDER, _LADDER_STATE, self._forget_ms or None)
-        self._held = handle.getValueState(HELD, _HELD_STATE)
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,  # noqa: ARG002
-        rows: Iterator[Row],
-        timerValues: TimerValues,  # noqa: ARG002, N803
-    ) -> Iterator[Row]:
-        found = list(rows)
-        held = self._read_held() if self._rules.hold_us else None
-        turn = self._queue.turn(
-            self._whole([read_bundle(row[-1]) for row in found]),
-            now_us=found[0][-2],
-            held=held,
-            ladder=self._read_ladder,
-        )
-        if turn.ladder is not None:
-            known = turn.ladder
-            self._ladder.update((known.level, known.last_us, known.usual_us, list(known.turnaround_us)))
-        self._write_held(held, turn.held)
-        if turn.out is not None:
-            yield self._row(turn.out, 0)
-
-    def handleExpiredTimer(  # noqa: N802
-        self,
-        key: Any,  # noqa: ARG002
-        timerValues: TimerValues,  # noqa: N803
-        expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
-    ) -> Iterator[Row]:
-        held = self._read_held()
-        if held is not None and held.until_us <= timerValues.getCurrentProcessingTimeInMs() * 1000:
-            self._held.clear()
-            yield self._row(held.rows, _LATE)
-
-    def close(self) -> None:
-        pass
-
-    def _whole(self, bundles: list[pa.Table]) -> pa.Table:
-        """Rows of a key, in order; those of a single bundle already are."""
-        if len(bundles) == 1:
-            return bundles[0]
-        return in_order(pa.concat_tables(bundles), self._rules.order)
-
-    def _read_held(self) -> HeldRows | None:
-        found = self._held.get()
-        if found is None:
-            return None
-        return HeldRows(found[1], of_key(read_bundle(bytes(found[2])), self._rules.key), found[0])
-
-    def _write_held(self, before: HeldRows | None, held: HeldRows | None) -> None:
-        if held is None:
-            if before is not None:
-                self._held.clear()
-            return
-        self._held.update((held.count, held.until_us, write_bundle(held.rows)))
-        if before is None or before.until_us != held.until_us:
-            self._handle.registerTimer(-(-held.until_us // 1000))
-
-    def _read_ladder(self) -> LadderState | None:
-        found = self._ladder.get()
-        if found is None:
-            return None
-        level, last_us, usual_us, turnarounds = found
-        return LadderState(level, last_us, usual_us, tuple((at, us) for at, us in turnarounds))
-
-    def _row(self, rows: pa.Table, offset: int) -> Row:
-        """Rows to give out, as one bundle; without a column of digests if there is none."""
-        batch = TaskContext.get().getLocalProperty(_BATCH)  # type: ignore[union-attr]
-        if batch is None:
-            raise SparkFailed(f"Spark does not provide the number of the trigger ({_BATCH})")
-        begin = (int(batch) << 32) + offset
-        places = pa.array(np.arange(begin, begin + rows.num_rows, dtype=np.int64))
-        digests = rows["digest"] if "digest" in rows.column_names else pa.nulls(rows.num_rows)
-        given = {"place": places, "kind": pc.if_else(digests.is_null(), "event", "digest")}
-        names = [*self._rules.key, "place", "kind", *self._rules.events]
-        names += ["digest"] if digests.null_count < rows.num_rows else []
-        columns = [given[name] if name in given else rows[name] for name in names]
-        return Row(**{BUNDLE: write_bundle(pa.table(columns, names=names))})
-
-
-_LATE: Final = 1 << 31
-"""Offset of rows released by a timer: behind all rows of the trigger."""
-
-
 _NOT_YET: Final = ("STDS_", "PATH_NOT_FOUND")
 """Spark's error classes for a checkpoint without a finished trigger."""
 
@@ -386,7 +284,7 @@ def held(spark: SparkSession, checkpoint: str) -> DataFrame:
     """Events that a packed stream has taken in and not given out yet, from the checkpoint of its query.
 
     One row per key that holds something: the key, `count` (events it stands for), `until_us` (when it goes
-    out at the latest).
+    out at the latest, or when the drain goes on if no more rows come).
     """
     state = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", HELD).load()
     return state.select("key.*", "value.count", "value.until_us")
