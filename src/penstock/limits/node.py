@@ -59,10 +59,13 @@ SLOW_FLUSH_BYTES: Final = 2_048
 of its own): at 50 kbit/s some 3 s less between the policy and the receiver.
 """
 
-TIMED_FLUSH_BYTES: Final = 512
-"""Bytes written at once to a client on a slow link whose queues keep a time, and unsent bytes that the kernel
-takes for it: a tenth of a second at 50 kbit/s.
+TIMED_FLUSH_BYTES: Final = 256
+"""Fewest bytes written at once to a client on a slow link for which time counts, and half of the unsent bytes
+that the kernel takes for it: a tenth of a second at 50 kbit/s.
 """
+
+TIMED_FLUSH_US: Final = 2_500
+"""Such a client gets writes of what it takes in this time; above 105 Mbit/s it is a fast one."""
 
 SEND_BUFFER_BYTES: Final = 1 << 20
 """Socket buffer requested when a client is fast again; the kernel may grant less."""

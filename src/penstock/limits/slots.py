@@ -14,6 +14,17 @@ FLOW_TOPICS: Final = 4_096
 are looked up again now and then, at three microseconds each.
 """
 
+FLOW_LOOK_US: Final = 20_000
+"""Least time between two looks at what waits outside the queues of a receiver of flows; each asks the
+kernel."""
+
+FLOW_WAIT_US: Final = 10_000
+"""A receiver whose link needs longer for what waits outside its queues is metered: a message of a flow waits
+behind that, and no lane helps it."""
+
+FLOW_REST_US: Final = 10_000_000
+"""Without a message of a flow for so long, a receiver is no longer metered."""
+
 FLOW_REFUSALS: Final = 20
 """Events about refused flows published in a twentieth of a second, so that a client that asks for the
 impossible a thousand times a second does not flood their subscribers; all are counted.

@@ -26,6 +26,7 @@ steps = st.lists(
         st.tuples(st.just("take"), st.integers(1, 10)),
         st.tuples(st.just("head"), st.just(1)),
         st.tuples(st.just("take-run"), st.just(1)),
+        st.tuples(st.just("take-part"), st.integers(1, 200)),
     ),
     max_size=60,
 )
@@ -39,9 +40,10 @@ def test_runs_and_events_are_dropped_alike(script: list[tuple[str, int]], most: 
     for now_us, (what, count) in enumerate(script):
         if what == "take":
             assert ours.take(count) == model.take(count)
-        elif what == "take-run":
-            found = ours.take_run()
+        elif what in {"take-run", "take-part"}:
+            found = ours.take_run(most_bytes=count if what == "take-part" else None)
             if found is not None:
+                assert what == "take-run" or found.count <= max(1, count // found.each_bytes)
                 assert found.events() == model.take(found.count)
         elif what == "head":
             assert ours.head() == model.head()

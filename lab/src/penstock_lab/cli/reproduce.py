@@ -59,6 +59,7 @@ EXPERIMENTS: Final = {
 
 LIVE: Final = {
     "pack-fig8": "penstock_lab.experiments.pack.fig8_live",
+    "ces-overload": "penstock_lab.experiments.ces.overload_live",
     "gryphon-e1": "penstock_lab.experiments.gryphon.live.e1",
     "gryphon-e2": "penstock_lab.experiments.gryphon.live.e2",
 }

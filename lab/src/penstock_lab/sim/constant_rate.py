@@ -159,7 +159,8 @@ def _bursts(setting: ConstantRateSetting, number: int, dice: Random) -> Iterator
         yield Event(BURSTS + name, body, moment_us, sender=name, seq=seq)
 
 
-def _source(world: World, setting: ConstantRateSetting) -> Iterator[Event]:
+def source(world: World, setting: ConstantRateSetting) -> Iterator[Event]:
+    """Yield what all flows and sources of bursts publish, in order of time."""
     streams: list[Iterator[Event]] = []
     for period_us in setting.periods_us:
         for _ in range(setting.flows):
@@ -247,11 +248,11 @@ def run(world: World, setting: ConstantRateSetting, policy: Policy) -> ConstantR
         schedule()
 
     def schedule() -> None:
-        event = next(source, None)
+        event = next(events, None)
         if event is not None:
             world.clock.at(max(event.ts_us, world.now_us), lambda: publish(event))
 
-    source = _source(world, setting)
+    events = source(world, setting)
     link: Link[Item] = world.link(
         "shared", LinkOptions(bytes_per_s=setting.bytes_per_s), deliver=deliver, on_ready=pump
     )

@@ -20,8 +20,9 @@ from penstock.mqtt.packets.connect import Connect
 from penstock.mqtt.sessions.server import ServerConnection, ServerState
 from penstock.node.broker import requests
 from penstock.node.broker.answers import Owed
+from penstock.node.broker.buffers import SendBuffers
 from penstock.node.broker.host import Host
-from penstock.node.broker.pacing import unsent_bytes
+from penstock.node.broker.pacing import not_sent, unsent_bytes
 from penstock.node.broker.publishing import PUBACK_START
 from penstock.node.broker.runs import Inbox, acknowledged, scan
 
@@ -86,6 +87,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "__weakref__",
         "_admitted",
+        "_buffers",
         "_deciding",
         "_early",
         "_flush_bytes",
@@ -128,6 +130,8 @@ class Connection(asyncio.Protocol):
         """Bytes given to the transport."""
         self._flush_bytes = limits.FLUSH_BYTES
         """Bytes that are collected before a write that does not wait for the end of the turn."""
+        self._buffers: SendBuffers | None = None
+        """Chooses the sizes of writes and buffers; None: the client was never slow."""
         self._paused_us = 0
         self.heard_us = broker.now_us
         """When something came for the last time; the rules are told when they are asked."""
@@ -307,6 +311,8 @@ class Connection(asyncio.Protocol):
         """The connection is closed, by either side."""
         if self._deciding is not None:
             self._deciding.cancel()
+        if self._buffers is not None:
+            self._buffers.close()
         self.rules.close()
         self.transport = None
         self._out.clear()
@@ -315,7 +321,7 @@ class Connection(asyncio.Protocol):
             self.broker.gate.released(self.address)
             self.broker.closed(self)
         # What only a living connection needs would else wait for the collection of cycles.
-        self.publisher = self.session = self._deciding = None
+        self.publisher = self.session = self._deciding = self._buffers = None
         self._early = None
         self._inbox.clear()
 
@@ -409,6 +415,8 @@ class Connection(asyncio.Protocol):
         """The transport holds something: the client is behind."""
         self.paused = True
         self._paused_us = self.broker.clock()
+        if self._buffers is not None:
+            self._buffers.paused(self.progress()[0])
         if self.session is not None:
             self.session.delivery.keeping_up = False
 
@@ -425,35 +433,51 @@ class Connection(asyncio.Protocol):
 
     def _fit_buffers(self, pause_us: int) -> None:
         """Give a slow client small buffers: what waits in them is out of its policy's reach."""
-        slow = self._flush_bytes < limits.FLUSH_BYTES
-        if slow == (pause_us > (limits.FAST_PAUSE_US if slow else limits.SLOW_PAUSE_US)):
+        buffers, session = self._buffers, self.session
+        if session is None or (buffers is None and pause_us <= limits.SLOW_PAUSE_US):
             return
-        self._flush_bytes = limits.FLUSH_BYTES if slow else self._slow_bytes()
-        self._limit_unsent(limits.UNSENT_LOWAT if slow else self._flush_bytes)
-        sock = self._socket()
-        if sock is not None:
-            size = limits.SEND_BUFFER_BYTES if slow else limits.SLOW_FLUSH_BYTES
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        if buffers is None:
+            buffers = self._new_buffers()
+        delivery = session.delivery
+        timed = delivery.pacing is not None or delivery.metered is not None
+        buffers.resumed(pause_us, taken=self.progress()[0] if timed else 0, timed=timed)
+        self._flush_bytes = buffers.size
+        if buffers.size == limits.FLUSH_BYTES:
+            delivery.metered = None
 
     def keep_little(self) -> None:
         """Have little wait in the kernel for a client whose queues keep time, until it proves to be fast."""
-        if self._flush_bytes == limits.FLUSH_BYTES:
-            self._limit_unsent(limits.SLOW_FLUSH_BYTES)
+        (self._buffers or self._new_buffers()).keep_little()
 
-    def _limit_unsent(self, size: int) -> None:
-        """Bound the bytes that the kernel takes and does not send: no policy reaches them."""
-        sock = self._socket()
-        if sock is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, size)
+    def be_slow(self) -> None:
+        """Have as little as possible wait outside the queues, until the client proves to be fast."""
+        buffers = self._buffers or self._new_buffers()
+        buffers.slow()
+        self._flush_bytes = buffers.size
 
-    def _socket(self) -> socket.socket | None:
+    @property
+    def full(self) -> bool:
+        """Whether the kernel holds enough for a client for which time counts; if so, drain again soon."""
+        return self._buffers is not None and self._buffers.full
+
+    def _drain_again(self) -> None:
+        if self.session is not None:
+            now_us = self.broker.now_us = self.broker.clock()
+            self.session.drain(now_us=now_us)
+
+    def unsent(self) -> int:
+        """Bytes that were written and wait for the link, not counting those on the way."""
+        transport = self.transport
+        if transport is None:
+            return 0
+        waiting, _ = not_sent(transport.get_extra_info("socket"))
+        return self._out_bytes + transport.get_write_buffer_size() + waiting
+
+    def _new_buffers(self) -> SendBuffers:
         sock = None if self.transport is None else self.transport.get_extra_info("socket")
-        return sock if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6) else None
-
-    def _slow_bytes(self) -> int:
-        """Bytes written at once to a slow client: fewer if its queues keep a time."""
-        timed = self.session is not None and self.session.delivery.pacing is not None
-        return limits.TIMED_FLUSH_BYTES if timed else limits.SLOW_FLUSH_BYTES
+        tcp = sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6)
+        self._buffers = SendBuffers(sock if tcp else None, again=self._drain_again)
+        return self._buffers
 
     # -- reading or not --------------------------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ class Delivery:
         "exchange",
         "keeping_up",
         "link",
+        "metered",
         "most_bytes",
         "out",
         "outbox",
@@ -101,6 +102,8 @@ class Delivery:
         """Messages sent to the client."""
         self.pacing: Pacing | None = None
         """The pace of the client, if a queue keeps time."""
+        self.metered: Callable[[], None] | None = None
+        """For a session that never keeps up, so that little is outside its queues: has it drained soon."""
         self.sources: list[SessionSource] = []
         """Feed the session besides its queues."""
         self._journal = journal
@@ -132,6 +135,8 @@ class Delivery:
             return
         subscription.offer_run(run)
         self.waiting[subscription] = None
+        if self.metered is not None:
+            self.metered()
 
     def takes_qos1(self, subscription: Subscription, count: int) -> bool:
         """Whether so many QoS 1 messages can be sent at once, and need not be remembered."""
@@ -222,6 +227,8 @@ class Delivery:
             queue = subscription.queue
             merged = isinstance(item, Digest) and queue is not None and queue.newest is not item
             journal.packed(subscription, merged=merged)
+        if self.metered is not None:
+            self.metered()
 
     def journalled(self, subscription: Subscription, event: Event, qos: int) -> int:
         """Write down a message that must not be lost; its place."""
@@ -313,7 +320,12 @@ class Delivery:
         """Whether nothing more can be sent: no connection, or it takes nothing, or too much waits for the
         disk."""
         link, outbox = self.link, self.outbox
-        return link is None or link.paused or (outbox is not None and outbox.full)
+        return (
+            link is None
+            or link.paused
+            or (outbox is not None and outbox.full)
+            or (self.metered is not None and link.full)
+        )
 
     # -- a message does not come -----------------------------------------------------------------------------
 

@@ -96,7 +96,8 @@ class Drain:
             source.drain(now_us=now_us)
         again = self._out.exchange.outgoing.resending
         blocked = sources and any(source.blocks for source in sources)
-        out.keeping_up = not (out.waiting or self._owed or again or blocked or out.blocked)
+        behind = out.waiting or self._owed or again or blocked or out.blocked
+        out.keeping_up = not behind and out.metered is None
 
     def _send_again(self, now_us: Instant) -> None:
         """Send again what was in flight when the previous connection was lost.
@@ -143,11 +144,12 @@ class Drain:
         out, queue = self._out, subscription.queue
         assert queue is not None
         runs = queue if isinstance(queue, RunQueue) and self._takes_runs(subscription) else None
+        # One at a time where time counts: no policy reaches what is taken, and nothing overtakes it.
+        timed = out.pacing is not None or out.metered is not None
         while not out.blocked and len(queue):
-            # One at a time where time counts: what is taken is out of the policy's reach.
-            most = 1 if out.pacing is not None else limits.DRAIN_ITEMS
+            most = 1 if timed else limits.DRAIN_ITEMS
             if runs is not None:
-                run = runs.take_run()
+                run = runs.take_run(most_bytes=limits.TIMED_FLUSH_BYTES if timed else None)
                 if run is not None:
                     self._send_run(subscription, run, now_us)
                     continue

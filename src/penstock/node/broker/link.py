@@ -71,6 +71,19 @@ class Link(Writer, Protocol):
         """Have little wait outside the queues, which keep a time; until the client proves to be fast."""
         ...
 
+    @property
+    def full(self) -> bool:
+        """Whether enough waits outside the queues of a session for which time counts; it is told when not."""
+        ...
+
+    def unsent(self) -> int:
+        """Bytes that were written and wait for the link, not counting those on the way."""
+        ...
+
+    def be_slow(self) -> None:
+        """Have as little as possible wait outside the queues, until the client proves to be fast."""
+        ...
+
     def progress(self) -> tuple[int, int]:
         """Bytes that the other end has taken so far, and bytes that were written and not taken yet."""
         ...

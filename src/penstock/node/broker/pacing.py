@@ -9,6 +9,7 @@ session that keeps up costs nothing.
 
 from __future__ import annotations
 
+import socket
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -44,6 +45,29 @@ def unsent_bytes(sock: Any) -> int:
     with suppress(OSError, ValueError):  # it was closed meanwhile, or it is no socket of TCP
         return int.from_bytes(fcntl.ioctl(sock.fileno(), _OUTQ, bytes(4)), sys.byteorder)
     return 0
+
+
+_TCP_INFO_BYTES: Final = 152
+_NOT_SENT, _LEAST_RTT = 144, 148
+"""Where `struct tcp_info` of Linux has the bytes that were not sent yet, and the least round trip in µs."""
+
+
+def not_sent(sock: Any) -> tuple[int, int]:
+    """Bytes that the kernel holds for a socket and has not sent once, and the least round trip in µs.
+
+    Unlike what is on the way, which depends on how far away the other end is, such bytes wait for the link.
+    Both are 0 where that cannot be known.
+    """
+    if sock is None or sys.platform != "linux":
+        return 0, 0
+    with suppress(OSError, ValueError):
+        told = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        if len(told) == _TCP_INFO_BYTES:
+            waiting, rtt_us = (
+                int.from_bytes(told[at : at + 4], sys.byteorder) for at in (_NOT_SENT, _LEAST_RTT)
+            )
+            return waiting, rtt_us if rtt_us < SECOND_US else 0
+    return 0, 0
 
 
 class HasQueue(Protocol):

@@ -73,22 +73,34 @@ class Run:
         self._events: list[Event] | None = None
 
     def without(self, count: int) -> Run:
-        """The run without so many of its first messages; a message's size stays what it was taken for."""
-        data = self._by_version[self.version]
-        at = 0
+        """The run without so many of its first messages."""
+        return self._part(self._end_of(count), None, count, self.count - count)
+
+    def cut(self, count: int) -> tuple[Run, Run]:
+        """So many of the first messages, and the rest."""
+        at = self._end_of(count)
+        return self._part(0, at, 0, count), self._part(at, None, count, self.count - count)
+
+    def _end_of(self, count: int) -> int:
+        """Where so many of the first messages end."""
+        data, at = self._by_version[self.version], 0
         for _ in range(count):
             length, begin = decode_varint(data, at + 1, where="PUBLISH remaining length")
             at = begin + length
-        rest = Run(
-            data[at:],
-            self.count - count,
+        return at
+
+    def _part(self, start: int, stop: int | None, before: int, count: int) -> Run:
+        """Some of the messages; a message's size stays what it was taken for."""
+        part = Run(
+            self._by_version[self.version][start:stop],
+            count,
             version=self.version,
             sender=self.sender,
-            seq=self.seq + count,
+            seq=self.seq + before,
             now_us=self.now_us,
         )
-        rest.each_bytes = self.each_bytes
-        return rest
+        part.each_bytes = self.each_bytes
+        return part
 
     def bytes_for(self, version: int) -> bytes:
         """The frames, as receivers of a version take them."""
@@ -319,14 +331,17 @@ class RunQueue(DropOldestQueue):
             self._runs.popleft()
             self._gone = 0
 
-    def take_run(self) -> Run | None:
-        """Take the run that goes out next; None if something else does."""
+    def take_run(self, *, most_bytes: int | None = None) -> Run | None:
+        """Take the run that goes out next, or as much of it as wanted; None if something else goes out."""
         if self.suspended or self._items or self._tally.waiting or not self._runs:
             return None
         run = self._runs.popleft()
         if self._gone:
             run = run.without(self._gone)
             self._gone = 0
+        if most_bytes is not None and (wanted := max(1, most_bytes // run.each_bytes)) < run.count:
+            run, rest = run.cut(wanted)
+            self._runs.appendleft(rest)
         self._held -= run.count
         self._queued -= run.count
         self._bytes -= run.count * run.each_bytes

@@ -21,6 +21,7 @@ from penstock.mqtt.codes import V5, Reason
 from penstock.mqtt.packets.properties import Properties
 from penstock.node.broker.message import message_of
 from penstock.node.broker.publishing import Publisher
+from penstock.node.broker.routes import Target
 from penstock.node.broker.runs import QOS1, Run, topics_of
 from penstock.node.slots.declared import PERIOD, RETRY, of_connect, of_publish, retry_of
 from penstock.node.slots.flows import Topic
@@ -86,7 +87,9 @@ class FlowPublisher(Publisher):
         # Length of one or two bytes, as the inherited `lone` checked; inlined, as on that fast path.
         at = 2 if chunk[1] < 128 else 3
         self._now_us = now_us
-        self._take(chunk[at + 2 : at + 2 + (chunk[at] << 8 | chunk[at + 1])], 1)
+        topic = chunk[at + 2 : at + 2 + (chunk[at] << 8 | chunk[at + 1])]
+        if self._take(topic, 1) is not None:
+            self._watch(self._fans[topic])
         return True
 
     def run(self, fan: Fan, data: bytes, count: int, first: int) -> None:
@@ -104,9 +107,12 @@ class FlowPublisher(Publisher):
             self._run_laned(fan, data, count, lanes)
             return
         super().run(fan, data, count, first)
-        if found and not _keep_up(fan):  # a session that gets two copies may have queued the second
+        if not found:
+            return
+        if not _keep_up(fan):  # a session that gets two copies may have queued the second
             for flow, _ in found.values():
                 flow.last_other_us = self._now_us
+        self._watch(fan)
 
     def _run_laned(
         self, fan: Fan, data: bytes, count: int, lanes: Mapping[bytes, Iterator[Assigned]]
@@ -138,8 +144,9 @@ class FlowPublisher(Publisher):
             return False  # the PUBACK may have to say why its flow is refused
         if not super()._run_qos1(fan, data, count):
             return False
-        for topic, messages in topics.items():
-            self._take(topic, messages)
+        found = [self._take(topic, messages) for topic, messages in topics.items()]
+        if any(taken is not None for taken in found):
+            self._watch(fan)
         return True
 
     def _counted(self, data: bytes, count: int) -> dict[bytes, int]:
@@ -165,9 +172,20 @@ class FlowPublisher(Publisher):
             taken = asked[1], [Lane.RESERVED]
         else:
             return self._turned_away(asked[0])
-        if taken is not None:
-            message = msgspec.structs.replace(message, flow=Assigned(taken[0], taken[1][0]))
-        return super()._accept(message, fan, qos)
+        if taken is None:
+            return super()._accept(message, fan, qos)
+        message = msgspec.structs.replace(message, flow=Assigned(taken[0], taken[1][0]))
+        reason = super()._accept(message, fan, qos)
+        self._watch(fan)
+        return reason
+
+    def _watch(self, fan: Fan) -> None:
+        """Have the receivers of a flow's message see whether it will be long on its way."""
+        for target in fan.all:
+            if isinstance(target, Target):
+                for source in target.delivery.sources:
+                    if isinstance(source, SessionLanes):
+                        source.watch(self._now_us)
 
     def _take(self, topic: bytes, count: int) -> tuple[Flow | UnlistedFlow, list[Lane]] | None:
         known = self._topics.get(topic)
@@ -261,8 +279,13 @@ def add_flows(broker: Broker, flows: Flows) -> None:
     settings, plain = flows.settings, broker.new_publisher
 
     def new_publisher(connection: Connection, session: Session, connect: Connect) -> Publisher:
-        link = flows.links.attached(session.client_id)
-        lanes = SessionLanes(session, link, most=settings.lane_events, late_share=settings.late_share)
+        lanes = SessionLanes(
+            session,
+            flows.links.attached(session.client_id),
+            most=settings.lane_events,
+            late_share=settings.late_share,
+            clock=lambda: broker.clock(),  # noqa: PLW0108  # whichever it has then
+        )
         others = [each for each in session.sources if not isinstance(each, SessionLanes)]
         session.sources[:] = [lanes, *others]
         if not connection.listener.slots:

@@ -234,6 +234,14 @@ class Line:
     def progress(self) -> tuple[int, int]:
         return 0, 0
 
+    full = False
+
+    def unsent(self) -> int:
+        return 0
+
+    def be_slow(self) -> None:
+        pass
+
     def keep_little(self) -> None:
         pass
 

@@ -1,0 +1,139 @@
+"""Flows on real links: rows fail when a lane is not served, when much waits in sockets, and without slots."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from tests.kit.peer import node
+
+from penstock.node.config.read import read_config
+from penstock.node.slots.lanes import SessionLanes
+from penstock_lab.experiments.ces.live_figures import IDLE, KEPT, PLAIN, LivePhase, figures, rows, table
+from penstock_lab.experiments.ces.overload_live import NODE, measure, setting_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.node.config.schema import Config
+    from penstock_lab.experiments.result import Claim
+
+SECONDS = 5
+JITTER = "served flows keep their jitter at 3 × load"
+LOSS = "… and lose nothing at 3 × load"
+WITHOUT = "without slots they do not"
+
+
+def config(folder: Path, *, slots: bool) -> Config:
+    path = folder / f"{slots}.json"
+    settings = NODE | {"data": "", "listeners": [{"kind": "tcp", "slots": slots}]}
+    path.write_bytes(msgspec.json.encode(settings))
+    return read_config(path)
+
+
+async def three_times(folder: Path, *, slots: bool = True) -> LivePhase:
+    """Three times what the links carry, with both nodes in this process, where a test can break them."""
+    async with AsyncExitStack() as stack:
+        reserved = await stack.enter_async_context(node(config(folder, slots=slots)))
+        plain = await stack.enter_async_context(node(config(folder, slots=False)))
+        ports = {True: reserved.port, False: plain.port}
+        phase = await measure(setting_of(3, SECONDS), ports, seed=1)
+        assert reserved.account_holds()
+        assert plain.account_holds()
+    if phase.left_out > 0.5:
+        pytest.skip("the machine stood still for most of the run, by the idle link")
+    return phase
+
+
+def judged(phase: LivePhase) -> dict[str, Claim]:
+    return {row.what: row for row in rows([phase])}
+
+
+async def test_every_row_holds(tmp_path: Path) -> None:
+    phase = await three_times(tmp_path)
+    found = judged(phase)
+    assert [row for row in found.values() if row.ok is False] == []
+    assert all(row.note for row in found.values()), "each says what would make it fail"
+    assert len(table([phase]).rows) == 3
+    slots, none = (phase.receivers[name] for name in (KEPT, PLAIN))
+    assert slots.digested > 0
+    assert slots.told == slots.sent == none.told == none.sent
+
+
+async def test_a_lane_that_is_not_served_fails_the_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_served(*_: Any, **__: Any) -> None:
+        """Flows wait until the queues are empty."""
+
+    monkeypatch.setattr(SessionLanes, "drain_before_queues", not_served)
+    found = judged(await three_times(tmp_path))
+    assert found[JITTER].ok is False, found[JITTER]
+
+
+async def test_what_waits_in_sockets_fails_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        """The receiver is not metered."""
+
+    monkeypatch.setattr(SessionLanes, "watch", never)
+    found = judged(await three_times(tmp_path))
+    assert found[JITTER].ok is False, found[JITTER]
+
+
+async def test_without_slots_rows_fail(tmp_path: Path) -> None:
+    found = judged(await three_times(tmp_path, slots=False))
+    assert [found[what].ok for what in (JITTER, LOSS, WITHOUT)] == [False, False, False]
+
+
+def made(*, late_s: float = 0.0, stalled: bool = False) -> LivePhase:
+    """Ten seconds of one flow that arrives after 1 ms, and a little later at the receiver with slots."""
+    phase = LivePhase(setting_of(3, 10))
+    for number in range(200):
+        sent_s = 0.05 * number
+        phase.flows["v00", number] = sent_s
+        slow_s = 5.0 if stalled and number == 100 else 0.001
+        for name in (IDLE, KEPT, PLAIN):
+            more_s = late_s * (number % 2) if name == KEPT else 0.002 * (number % 2)
+            phase.receivers[name].flows["v00", number] = sent_s + slow_s + more_s
+    return phase
+
+
+def test_jitter_is_judged_by_the_idle_link_of_the_same_run() -> None:
+    assert judged(made(late_s=0.0029))[JITTER].ok
+    assert judged(made(late_s=0.0031))[JITTER].ok is False
+
+
+def test_what_is_near_a_stall_is_left_out_for_all_receivers() -> None:
+    calm, stalled = made(late_s=0.002), made(late_s=0.002, stalled=True)
+    assert not calm.left_out
+    assert stalled.left_out > 0.5, "the idle link stood still for five of eight seconds"
+    assert figures(stalled, KEPT).p99_ms == pytest.approx(figures(calm, KEPT).p99_ms)
+    assert judged(stalled)[JITTER].ok is False, "too little is left"
+
+
+def test_one_lost_message_fails_the_row() -> None:
+    phase = made()
+    del phase.receivers[KEPT].flows["v00", 150]
+    assert judged(phase)[LOSS].ok is False
+
+
+def test_a_message_that_a_receiver_was_not_told_of_fails_the_row() -> None:
+    phase = made()
+    for receiver in phase.receivers.values():
+        receiver.sent = receiver.told
+    account = "every message is accounted for"
+    assert judged(phase)[account].ok
+    phase.receivers[PLAIN].sent += 1
+    assert judged(phase)[account].ok is False
+    phase.receivers[PLAIN].digested += 1
+    assert judged(phase)[account].ok
+    phase.receivers[PLAIN].balanced = False
+    assert judged(phase)[account].ok is False
+
+
+def test_a_flow_out_of_order_fails_the_row() -> None:
+    phase = made()
+    phase.receivers[KEPT].in_order = False
+    assert judged(phase)["the order of each sender's messages is kept"].ok is False
