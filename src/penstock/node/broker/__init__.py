@@ -6,6 +6,7 @@ Bytes:
     websocket.py     a WebSocket as a transport like TCP: handshake, frames, masks
     connection.py    one connection: bytes in, bytes out
     flushing.py      one write for each connection and turn of the event loop
+    buffers.py       how much may wait outside the queues of a slow client
     runs.py          neighbouring messages that are forwarded as the bytes they came in; their queue
     publishing.py    PUBLISH packets of a client, on their way to receivers; the client's rates
     answers.py       acknowledgements to publishers that wait for a stream, in order

@@ -11,7 +11,18 @@ from tests.kit.peer import node
 
 from penstock.node.config.read import read_config
 from penstock.node.slots.lanes import SessionLanes
-from penstock_lab.experiments.ces.live_figures import IDLE, KEPT, PLAIN, LivePhase, figures, rows, table
+from penstock_lab.experiments.ces.live_figures import (
+    IDLE,
+    KEPT,
+    MOST_JITTER,
+    MOST_LEFT_OUT,
+    PLAIN,
+    LivePhase,
+    figures,
+    rows,
+    table,
+    too_busy,
+)
 from penstock_lab.experiments.ces.overload_live import NODE, measure, setting_of
 
 if TYPE_CHECKING:
@@ -42,9 +53,14 @@ async def three_times(folder: Path, *, slots: bool = True) -> LivePhase:
         phase = await measure(setting_of(3, SECONDS), ports, seed=1)
         assert reserved.account_holds()
         assert plain.account_holds()
-    if phase.left_out > 0.5:
-        pytest.skip("the machine stood still for most of the run, by the idle link")
+    if phase.left_out > MOST_LEFT_OUT:
+        pytest.skip(too_busy(phase))
     return phase
+
+
+def times_idle(phase: LivePhase) -> float:
+    """Jitter with slots, in multiples of the idle link's: by this a row fails, however busy the machine is."""
+    return figures(phase, KEPT).jitter_ms / figures(phase, IDLE).jitter_ms
 
 
 def judged(phase: LivePhase) -> dict[str, Claim]:
@@ -54,6 +70,8 @@ def judged(phase: LivePhase) -> dict[str, Claim]:
 async def test_every_row_holds(tmp_path: Path) -> None:
     phase = await three_times(tmp_path)
     found = judged(phase)
+    if too_busy(phase):
+        pytest.skip(too_busy(phase))
     assert [row for row in found.values() if row.ok is False] == []
     assert all(row.note for row in found.values()), "each says what would make it fail"
     assert len(table([phase]).rows) == 3
@@ -69,8 +87,9 @@ async def test_a_lane_that_is_not_served_fails_the_row(
         """Flows wait until the queues are empty."""
 
     monkeypatch.setattr(SessionLanes, "drain_before_queues", not_served)
-    found = judged(await three_times(tmp_path))
-    assert found[JITTER].ok is False, found[JITTER]
+    phase = await three_times(tmp_path)
+    assert judged(phase)[JITTER].ok is False
+    assert times_idle(phase) > MOST_JITTER
 
 
 async def test_what_waits_in_sockets_fails_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,12 +97,16 @@ async def test_what_waits_in_sockets_fails_the_row(tmp_path: Path, monkeypatch: 
         """The receiver is not metered."""
 
     monkeypatch.setattr(SessionLanes, "watch", never)
-    found = judged(await three_times(tmp_path))
-    assert found[JITTER].ok is False, found[JITTER]
+    phase = await three_times(tmp_path)
+    assert judged(phase)[JITTER].ok is False
+    assert times_idle(phase) > MOST_JITTER
 
 
 async def test_without_slots_rows_fail(tmp_path: Path) -> None:
-    found = judged(await three_times(tmp_path, slots=False))
+    phase = await three_times(tmp_path, slots=False)
+    found = judged(phase)
+    assert times_idle(phase) > MOST_JITTER
+    assert figures(phase, KEPT).loss > 0
     assert [found[what].ok for what in (JITTER, LOSS, WITHOUT)] == [False, False, False]
 
 
@@ -111,6 +134,16 @@ def test_what_is_near_a_stall_is_left_out_for_all_receivers() -> None:
     assert stalled.left_out > 0.5, "the idle link stood still for five of eight seconds"
     assert figures(stalled, KEPT).p99_ms == pytest.approx(figures(calm, KEPT).p99_ms)
     assert judged(stalled)[JITTER].ok is False, "too little is left"
+
+
+def test_a_busy_machine_fails_the_rows_and_is_named() -> None:
+    phase = made()
+    for name in (IDLE, KEPT, PLAIN):
+        for (flow, number), at_s in phase.receivers[name].flows.items():
+            phase.receivers[name].flows[flow, number] = at_s + 0.01 * (number % 3)
+    row = judged(phase)[JITTER]
+    assert row.ok is False
+    assert "the machine is too busy" in row.note
 
 
 def test_one_lost_message_fails_the_row() -> None:

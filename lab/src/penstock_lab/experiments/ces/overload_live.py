@@ -26,7 +26,6 @@ from penstock.policy.text.forms import to_json
 from penstock_lab.experiments.ces.live_figures import (
     IDLE,
     KEPT,
-    MOST_LEFT_OUT,
     PLAIN,
     URGENT,
     WARM_UP_S,
@@ -34,6 +33,7 @@ from penstock_lab.experiments.ces.live_figures import (
     Received,
     rows,
     table,
+    too_busy,
 )
 from penstock_lab.experiments.ces.overload import POLICY
 from penstock_lab.experiments.result import ExperimentResult
@@ -57,7 +57,7 @@ QUICK_SECONDS: Final = 10
 SETTLE_S: Final = 300
 """Longest wait for what is still on its way at the end."""
 ATTEMPTS: Final = 3
-"""How often a load is played if the machine stands still meanwhile."""
+"""How often a load is played if the machine is too busy to tell."""
 
 NODE: Final[dict[str, Any]] = {
     "queues": {"events": 400},
@@ -111,13 +111,13 @@ async def measure(
     seed: int,
     http: Mapping[bool, str] | None = None,
 ) -> LivePhase:
-    """Play one load at the nodes with slots (True) and without; again if the machine stood still meanwhile.
+    """Play one load at the nodes with slots (True) and without; again if the machine was too busy.
 
     Only the idle link decides about that: what the other receivers got does not.
     """
     for attempt in range(ATTEMPTS):
         phase = await _play(setting, ports, http or {}, seed=seed, tag=f"{setting.load:g}-{attempt}")
-        if phase.left_out <= MOST_LEFT_OUT:
+        if not too_busy(phase):
             break
     return phase
 
