@@ -59,7 +59,7 @@ async def three_times(folder: Path, *, slots: bool = True) -> LivePhase:
 
 
 def times_idle(phase: LivePhase) -> float:
-    """Jitter with slots, in multiples of the idle link's: by this a row fails, however busy the machine is."""
+    """Jitter with slots, in multiples of the idle link's: what a row fails by, however busy the machine."""
     return figures(phase, KEPT).jitter_ms / figures(phase, IDLE).jitter_ms
 
 

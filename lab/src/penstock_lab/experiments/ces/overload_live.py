@@ -40,6 +40,7 @@ from penstock_lab.experiments.result import ExperimentResult
 from penstock_lab.rigs.local_node import local_node
 from penstock_lab.rigs.raw_client import RawClient
 from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.constant_rate import VOICE, ConstantRateSetting, source
 from penstock_lab.sim.world import World
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import Progress
 
 NAME: Final = "ces-overload-live"
+SHOWS: Final = Shows(live=True, paper="RBF", figures={"served flows": "Table 2"})
 LOADS: Final = (0.5, 1.0, 3.0)
 SECONDS: Final = 30
 QUICK_SECONDS: Final = 10
