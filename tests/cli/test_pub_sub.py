@@ -23,6 +23,7 @@ from penstock.model.digest import AttributeSummary, Cause
 from tests.kit.command import VITALS, answer, penstock
 from tests.kit.imports import loaded
 from tests.kit.passwords import cheap
+from tests.kit.paths import ROOT
 from tests.kit.up import up
 
 if TYPE_CHECKING:
@@ -131,6 +132,31 @@ def where(*, ca: Path | None = None, **given: Any) -> str:
         url=URL, user=None, password_env=None, password_stdin=False, ca=ca, client_id=None, **given
     )
     return login.url
+
+
+@pytest.mark.e2e
+def test_the_readmes_quick_start_shows_a_digest(tmp_path: Path) -> None:
+    page = (ROOT / "README.md").read_text()
+    block = page.partition("<!-- quick start -->\n```sh\n")[2].partition("```")[0]
+    script = tmp_path / "penstock"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m penstock "$@"\n')
+    script.chmod(0o755)
+    with up(tmp_path) as node:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block],
+            cwd=ROOT,
+            env={**os.environ, "PENSTOCK_URL": url(node), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    published, *shown = done.stdout.splitlines()
+    assert published == "3000 published, 3000 acknowledged"
+    assert all(line.endswith('ward/1 {"pulse": 150}') for line in shown[:4])
+    assert "events dropped at level" in shown[4]
+    assert done.stderr.splitlines()[-1].endswith("more: 3,000 accounted for")
 
 
 @pytest.mark.e2e

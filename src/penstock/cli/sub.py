@@ -157,7 +157,8 @@ def sub(
     found = asyncio.run(_show(where, wanted))
     total = found.taken + found.taken_digested
     typer.echo(
-        f"{found.taken:,} events, {found.digests:,} digests of {found.taken_digested:,} more: "
+        f"{found.taken:,} event{'s' * (found.taken != 1)}, "
+        f"{found.digests:,} digest{'s' * (found.digests != 1)} of {found.taken_digested:,} more: "
         f"{total:,} accounted for" + (f"; {found.waiting:,} not shown" if found.waiting else ""),
         err=True,
     )
