@@ -21,11 +21,11 @@ setup: python java ## create .venv from uv.lock, and install Java 17+ if there i
 demo: setup ## the tour
 	$(BIN)/penstock demo $(ARGS)
 
-# loadgroup keeps the tests that share a cluster or a server in one worker (see pytest in pyproject.toml).
+# Workers take whole files, and what shares a cluster or a server together (see tests/conftest.py).
 test: setup rivals ## all tests
 	PENSTOCK_TESTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
-test-long: setup rivals ## all tests, every seed of the sweeps, twice the examples
+test-long: setup rivals ## all tests, every seed of the sweeps, four times the examples
 	PENSTOCK_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-fast: python ## the tests that need neither a JVM nor other processes

@@ -1,16 +1,18 @@
-"""Three sizes of property test: 20 examples in the fast run, 100 in the full one, 200 in the long one."""
+"""Three sizes of property test, and how the tests are shared between worker processes."""
 
 from __future__ import annotations
 
-import os
+import gc
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.kit.effort import SIZE
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
+    from typing import Any
 
 # The machine that runs this may be busy with other work: time is judged by benchmarks, never here.
 settings.register_profile(
@@ -20,16 +22,27 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-for name, examples in (("full", 100), ("long", 200)):
+for name, examples in (("full", 50), ("long", 200)):
     settings.register_profile(
         name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
-settings.load_profile(os.environ.get("PENSTOCK_TESTS", "fast"))
+settings.load_profile(SIZE)
+
+# Collecting makes a million objects that all stay: the garbage collector would read them again and again.
+gc.disable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests start first: workers share what is short when these are done."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """The longest tests start first, the short ones last: no worker is left with much at the end."""
+    items.sort(key=_turn)
+    gc.freeze()
+    gc.enable()
+
+
+def _turn(item: pytest.Item) -> int:
+    kinds = ("long", "spark", "e2e")
+    return next((turn for turn, kind in enumerate(kinds) if item.get_closest_marker(kind)), len(kinds))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -37,3 +50,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     name = collection_path.name
     left_out = name in ("spark", "e2e") and f"not {name}" in config.option.markexpr
     return True if left_out and collection_path.is_dir() else None
+
+
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist nobody asks
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker whole files: what the tests of a file share is made once, not once for each worker."""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # not typed
+        def _split_scope(self, nodeid: str) -> str:
+            test, _, group = nodeid.rpartition("@")  # xdist_group; a parameter may have an "@" as well
+            return group if test and "]" not in group else nodeid.split("::", 1)[0]
+
+    config.option.loadscopereorder = False  # keep the order above: it would put files with many tests first
+    return ByFile(config, log)

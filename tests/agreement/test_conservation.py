@@ -1,4 +1,4 @@
-"""Laws that hold for every policy, queue, level and engine; 10,000 generated cases.
+"""Laws that hold for every policy, queue, level and engine; 10,000 generated cases in a long run.
 
 IDEMPOTENT lists the filters whose second pack changes nothing; the test finds, for each of the others, a
 queue where it does.
@@ -24,12 +24,11 @@ from penstock.policy.filters import CATALOGUE, Verb
 from penstock.policy.nodes import Policy, Step
 from tests.agreement.cases import Case, a_filter, a_queue, case
 from tests.agreement.comparing import assert_same
+from tests.kit.effort import seeds
 from tests.kit.paths import ROOT
 
 CASES = 10_000
 BATCH = 250
-SOON = 2
-"""Batches of the fast run."""
 
 Engine: TypeAlias = Callable[[Policy, Sequence[Item], int, int, int], Packed]
 """(policy, items, level, now_us, above) → the packed queue."""
@@ -126,10 +125,7 @@ def check_two_hops(engine: Engine, found: Case) -> None:
         assert_same(then.items, at_once.items)
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [*range(SOON), *(pytest.param(batch, marks=pytest.mark.slow) for batch in range(SOON, CASES // BATCH))],
-)
+@pytest.mark.parametrize("batch", seeds(0, CASES // BATCH))
 def test_every_event_is_accounted_for_in_its_place_at_every_level(engine: Engine, batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         try:
@@ -138,9 +134,7 @@ def test_every_event_is_accounted_for_in_its_place_at_every_level(engine: Engine
             raise AssertionError(f"case({seed}, most=30)") from error
 
 
-@pytest.mark.parametrize(
-    "batch", [0, *(pytest.param(batch, marks=pytest.mark.slow) for batch in range(1, 4))]
-)
+@pytest.mark.parametrize("batch", seeds(0, 4))
 def test_packing_in_two_hops(engine: Engine, batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         try:
@@ -183,7 +177,7 @@ def changes_again(verb: Verb, found: str | filters.Filter, seed: int) -> bool:
 @pytest.mark.parametrize("verb", Verb)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_which_filters_are_idempotent(name: str, verb: Verb) -> None:
-    changed = any(changes_again(verb, name, seed) for seed in range(150))
+    changed = any(changes_again(verb, name, seed) for seed in seeds(0, 600))
     assert changed is ((name, verb) not in IDEMPOTENT)
 
 

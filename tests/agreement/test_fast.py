@@ -8,11 +8,11 @@ from penstock.policy import evaluate
 from penstock.policy.columns import Plan, plan
 from tests.agreement.cases import case
 from tests.agreement.comparing import assert_same
+from tests.kit.effort import seeds
 
 CASES = 10_000
+"""Of a long run."""
 BATCH = 250
-SOON = 4
-"""Batches of the fast run."""
 
 
 @pytest.fixture(autouse=True)
@@ -21,10 +21,7 @@ def _always_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SMALL", 0)
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [*range(SOON), *(pytest.param(batch, marks=pytest.mark.slow) for batch in range(SOON, CASES // BATCH))],
-)
+@pytest.mark.parametrize("batch", seeds(0, CASES // BATCH))
 def test_pack_agrees_with_the_reference(batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         found = case(seed)
@@ -37,9 +34,7 @@ def test_pack_agrees_with_the_reference(batch: int) -> None:
             raise AssertionError(f"case({seed}): {found.policy}") from error
 
 
-@pytest.mark.parametrize(
-    "batch", [0, *(pytest.param(batch, marks=pytest.mark.slow) for batch in range(1, 4))]
-)
+@pytest.mark.parametrize("batch", seeds(0, 4))
 def test_collapse_agrees_with_the_reference(batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         found = case(seed)

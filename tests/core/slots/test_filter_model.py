@@ -14,6 +14,7 @@ from penstock.core.slots.filter import RefreshingFilter
 from penstock.core.slots.shape import Shape, Variant
 from penstock.core.slots.slot_sets import slots_of
 from tests.core.slots.slot_model import KEYS, Model, everything, label, shapes
+from tests.kit.effort import seeds
 
 if TYPE_CHECKING:
     from penstock.core.slots.slot_sets import SlotSets
@@ -60,7 +61,7 @@ def test_answers_are_those_of_sets(steps: list[tuple[str, int, int]], ahead: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(0, 8))
 def test_long_lives(seed: int) -> None:
     dice = Random(seed)
     for tried in everything(ahead=dice.choice([0, 5])):

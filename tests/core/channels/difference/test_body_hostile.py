@@ -16,6 +16,7 @@ from penstock.core.channels.difference import NOISE, Rules, Versions, html_of, r
 from penstock.core.channels.difference.content import library
 from penstock.errors import ChannelError, MissingTool
 from tests.core.channels.difference.hostile import BODIES, FILE, TYPES
+from tests.kit.effort import seeds
 
 RULES = Rules()
 SELECTING = Rules(css=("p, li",), jsonpath=("$..*",), noise=NOISE, compare_last=5, ignore=("x+y",))
@@ -127,7 +128,7 @@ def test_mangled_bodies_end(part: int) -> None:
 
 @pytest.mark.slow
 def test_thousands_of_mangled_bodies_end() -> None:
-    for seed in range(5_000):
+    for seed in seeds(0, 5_000):
         looked_at(mangled(seed), TYPES[seed % len(TYPES)], SELECTING if seed % 3 == 0 else RULES)
 
 
