@@ -153,6 +153,7 @@ class Replay:
         self._idle = True
         self._pace = Pace(by_items=not self._in_bytes and self._reader is None)
         queue.follow(self._pace)
+        self._timed, self._gathers = queue.timed, queue.gathers
         self._serving = (0, 0)
         """The item that is being drained: its size, or 1, and how long it takes."""
         self._now_us: Instant | None = None
@@ -188,8 +189,7 @@ class Replay:
 
     def _offer_part(self, events: Sequence[Event], now_us: Instant) -> Instant:
         """Publish events; returns the time of the last."""
-        offer, per_us, timed = self._queue.offer, self._per_us, self._queue.timed
-        gathers = self._queue.gathers
+        offer, per_us, timed, gathers = self._queue.offer, self._per_us, self._timed, self._gathers
         for event in events:
             if event.ts_us > now_us:  # noqa: PLR1730  # for each event
                 now_us = event.ts_us
@@ -281,8 +281,8 @@ class Replay:
     def _serve(self, now: int | None) -> None:
         """Take items while the drain is free before `now`."""
         self._idle = False
-        take, timed, per_us, free = self._queue.take, self._queue.timed, self._per_us, self._free
-        places, delivered, gathers = self._places, self._delivered, self._queue.gathers
+        take, timed, per_us, free = self._queue.take, self._timed, self._per_us, self._free
+        places, delivered, gathers = self._places, self._delivered, self._gathers
         out, by_items, work = self._out, self._pace.by_items, self._work
         try:
             while now is None or free <= now:

@@ -137,10 +137,12 @@ class Rows:
     def events(self, wanted: Sequence[str]) -> list[Event]:
         """All rows as events for policies that read `wanted`."""
         self.known(wanted)
-        roots = self._roots([path for path in map(paths.parse, wanted) if path.source is Source.PAYLOAD])
+        inside = [path for path in map(paths.parse, wanted) if path.source is Source.PAYLOAD]
+        roots = self._roots(inside)
+        plain = roots is not None and all(_is_plain_column(self.typed(path)) for path in inside)
         rows = zip(
             self.texts("$topic"),
-            self._payloads(roots),
+            self._payloads(roots, plain=plain),
             self.table.column("ts").to_pylist(),
             self.texts("$sender"),
             self.seq().tolist(),
@@ -188,10 +190,10 @@ class Rows:
             return _flat([path.segments[0] for path in wanted], list(leaves.values()))
         return [_nested(wanted, row) for row in zip(*leaves.values(), strict=True)]
 
-    def _payloads(self, roots: list[Any] | None) -> list[bytes]:
+    def _payloads(self, roots: list[Any] | None, *, plain: bool) -> list[bytes]:
         found = self.envelope("$payload")
         if found is None:
-            return [b""] * self.table.num_rows if roots is None else _encoded(roots)
+            return [b""] * self.table.num_rows if roots is None else _encoded(roots, plain=plain)
         if _is_bytes(found.type):
             return [one or b"" for one in found.cast(pa.binary()).to_pylist()]
         if pa.types.is_struct(found.type):
@@ -338,11 +340,23 @@ def _written(found: Any) -> Any:
     return [_written(one) for one in found] if isinstance(found, list) else found
 
 
-def _encoded(roots: list[Any]) -> list[bytes]:
+def _encoded(roots: list[Any], *, plain: bool = False) -> list[bytes]:
+    """Roots as JSON; `plain`: no number in them is written differently by Java."""
     encode = msgspec.json.Encoder().encode
-    if all(map(_is_plain, roots)):
+    if plain or all(map(_is_plain, roots)):
         return [encode(root) for root in roots]
     return [encode(root) if _is_plain(root) else encode(_java(root)) for root in roots]
+
+
+def _is_plain_column(column: pa.ChunkedArray | None) -> bool:
+    """Whether `_is_plain` holds for all its values, found out at once; False where that is not known."""
+    if column is None:
+        return False
+    kind = column.type
+    if pa.types.is_floating(kind):
+        sizes = np.abs(filled(column.cast(pa.float64()), 0.0))
+        return bool(np.all((sizes == 0) | np.isnan(sizes) | ((sizes >= _PLAIN[0]) & (sizes < _PLAIN[1]))))
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind) or _is_text(kind))
 
 
 def _is_plain(found: Any) -> bool:
