@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.client import Client
-from penstock.errors import SubscribeRefused
+from penstock.errors import PolicyError, SubscribeRefused
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.node.broker.pacing import Pacing
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.link import Link
 
 POLICY = "{attribute: pulse, urgent: {gt: 100}, levels: [{drop: {older: 0.2}}, {keep: {latest: 3}}]}"
+LEVELS = "levels: [{keep: {latest: 3}}]"
 BYTES_PER_S = 8_000
 
 
@@ -159,3 +160,21 @@ async def test_a_client_asks_for_its_own_time() -> None:
             await client.subscribe("d", policy=POLICY, fresh="-1s")
         with pytest.raises(SubscribeRefused, match="without a policy has no levels"):
             await client.subscribe("e", fresh="1s")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"policy": POLICY, "fresh": "0"}, r"fresh: expected a time like 500ms.*; allowed: 1ms to 24h"),
+        ({"policy": POLICY, "fresh": 0}, r"fresh: expected a time .*; allowed: 1ms to 24h"),
+        ({"policy": f"fresh: -1s\n{LEVELS}"}, r"1:8 fresh: expected a time like .*; allowed: 1ms to 24h"),
+        ({"policy": f"fresh: 0\n{LEVELS}"}, r"1:8 fresh: expected a time above 0 .*; allowed: 1ms to 24h"),
+        ({"policy": f"urgent: {{latest: 3}}\n{LEVELS}"}, r"1:10 urgent: 'latest' .*; allowed: gt, ge, eq"),
+        ({"policy": f"digest: {{share: 1.5}}\n{LEVELS}"}, r"1:17 digest.share: .* found 1.5; allowed: 0.1"),
+    ],
+)
+async def test_a_wrong_time_is_refused_with_its_place(given: dict[str, Any], says: str) -> None:
+    async with node() as world, Client(f"mqtt://127.0.0.1:{world.port}", client_id="me") as client:
+        with pytest.raises((SubscribeRefused, PolicyError), match=says):
+            await client.subscribe("d", **given)
+        assert [each.subscriptions for each in world.broker.status().clients] == [()]
