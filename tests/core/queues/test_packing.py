@@ -139,6 +139,25 @@ def test_a_queue_packs_before_an_event_would_wait_too_long() -> None:
     assert queue.statistics().conserved
 
 
+@pytest.mark.parametrize("urgent", [0, 4])
+def test_urgent_events_that_wait_take_of_the_time(urgent: int) -> None:
+    """Ten items are taken in time: level 1 leaves six, which is too many behind four urgent ones."""
+    pace = Pace(by_items=True)
+    pace.took(10, over_us=SECOND_US)
+    queue = PackingQueue(
+        policy(drop.eq(0), keep.latest(2), fresh="1s", urgent=when.ge(9), digest={"share": 1})
+    )
+    queue.follow(pace)
+    for seq in range(urgent):
+        queue.offer(an_event(seq, 9), now_us=0)
+    for seq, value in enumerate([1, 1, 1, 0, 1, 1, *[0] * (4 - urgent)], start=10):
+        queue.offer(an_event(seq, value), now_us=0)
+    assert queue.packs == 0
+    queue.offer(an_event(20, 1), now_us=0)
+    assert [(pack.level, pack.in_time) for pack in queue.events()] == [(2 if urgent else 1, True)]
+    assert len(queue) <= 10
+
+
 def test_the_capacity_stays_the_last_bound() -> None:
     queue = PackingQueue(CRITICAL, QueueOptions(capacity_events=5))
     queue.follow(of_pace(1_000_000))
