@@ -4,7 +4,10 @@
     bursts ────────────────────────┴─► lanes and a packing queue ──link──► receiver
 
 The cores run unchanged: `FlowControl` chooses the lane, `Lanes` and `PackingQueue` hold what waits. Without
-reservation everything waits in the queue.
+reservation everything waits in the queue. The link takes one packet at a time and holds none back
+(`window_bytes=0` of a transport): what was once handed over waits for nobody, which TCP does not promise.
+
+After the last packet is published the run goes on until nothing waits, so that what has not arrived is lost.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import TYPE_CHECKING
 from penstock.core.queues import Ladder, PackingQueue, QueueOptions
 from penstock.core.queues.replay import wire_bytes
 from penstock.core.slots.control import FlowControl
-from penstock.core.slots.flows import key_of
+from penstock.core.slots.flows import FlowState, key_of
 from penstock.core.slots.lanes import Lane, Lanes
 from penstock.core.slots.options import ControlOptions
 from penstock.errors import SimulationError
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 VOICE = "voice/"
 BURSTS = "bursts/"
+DRAIN_US = 60 * SECOND_US
+"""Longest time in which what still waits at the end is delivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +114,16 @@ class ConstantRateRun:
     packs: int = 0
     levels: dict[int, int] = field(default_factory=dict)
     served: int = 0
+    served_since_us: dict[str, int] = field(default_factory=dict)
+    """Senders that are served when the last packet is published, and since when without a break."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """Flows not admitted or no longer served, by reason."""
+    places: float = 0.0
+    """Places that served flows take in a slot on average, at the end."""
+    most_places: float = 0.0
+    """What they may take."""
+    fullest: float = 0.0
+    """Share taken of the fullest slot that was ever reserved, of what may be reserved in it."""
     lanes: dict[str, int] = field(default_factory=dict)
     in_order: bool = True
     """Whether every sender's events arrived in the order they were sent."""
@@ -180,6 +195,7 @@ class _Node:
         self.queue = PackingQueue(policy, QueueOptions(capacity_events=setting.capacity), Ladder())
         self.lanes: Lanes[Event] = Lanes(most=setting.capacity, late_share=0.1)
         self.control = FlowControl(setting.options, now_us=0) if setting.reserve else None
+        self.fullest = 0.0
 
     def accept(self, event: Event) -> None:
         """Put an arriving event into a lane or into the queue."""
@@ -190,6 +206,8 @@ class _Node:
             flow = control.flow(key, event.sender, event.topic, now_us=now_us)
             if flow is not None:
                 (lane,) = control.take(flow, 1, now_us=now_us)
+                (link,) = control.links.of(event.topic)
+                self.fullest = max(self.fullest, link.fullest([control.windows[0].reservations.now]))
                 if self.lanes.put(
                     event,
                     key,
@@ -257,11 +275,18 @@ def run(world: World, setting: ConstantRateSetting, policy: Policy) -> ConstantR
         "shared", LinkOptions(bytes_per_s=setting.bytes_per_s), deliver=deliver, on_ready=pump
     )
     schedule()
-    world.run(setting.seconds * SECOND_US)
+    end_us = setting.seconds * SECOND_US
+    world.run(end_us)
+    if node.control is not None:
+        (places,) = node.control.links.of(VOICE)
+        seen.served, seen.refused = node.control.served, dict(node.control.refused)
+        seen.places, seen.most_places, seen.fullest = places.load, places.most_load, node.fullest
+        flows = [flow for flow in node.control.table.values() if flow.state is FlowState.SERVED]
+        seen.served_since_us = {flow.client: flow.since_us for flow in flows}
+    world.run(end_us + DRAIN_US)
     statistics = node.queue.statistics()
     seen.waiting = statistics.queued + statistics.queued_digested + len(node.lanes)
     seen.packs, seen.levels = statistics.packs, dict(statistics.packs_by_level)
     if node.control is not None:
-        seen.served = node.control.served
         seen.lanes = {lane.name.lower(): node.control.packets[lane] for lane in Lane}
     return seen

@@ -25,7 +25,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> ExperimentResult:
 def test_rows_miss_only_what_their_notes_explain(figures: ExperimentResult) -> None:
     missed = [row for row in figures.rows if row.ok is False]
     assert [row.note.partition(" ")[0] for row in missed] == ["misses", "misses:", "misses:"]
-    assert sum(row.ok is True for row in figures.rows) == 9
+    assert sum(row.ok is True for row in figures.rows) == 17
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_a_query_that_looks_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 def test_pictures_and_both_readings_are_there(figures: ExperimentResult) -> None:
     assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in figures.plots)
     assert len(figures.plots) == 2
-    assert [table.title.rpartition(" ")[2] for table in figures.tables] == ["free", "paid"]
+    assert [table.title.rpartition(" ")[2] for table in figures.tables] == ["free", "paid", "answers"]
     assert "--quick" in figures.setting
     assert "in this process" in figures.setting
 

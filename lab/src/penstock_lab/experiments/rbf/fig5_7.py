@@ -24,6 +24,7 @@ import matplotlib as mpl
 from penstock.cli.html_page import Table
 from penstock.core.slots import formulas
 from penstock.errors import MissingTool
+from penstock_lab.experiments.rbf import storage
 from penstock_lab.experiments.rbf.sweep import (
     ARRAYS,
     ARRIVALS,
@@ -113,13 +114,19 @@ def run(
         for repeat in range(repeats)
     ]
     points.append(BurstPoint(EVEN, seed, ASKED))
-    steps = len(points) + 1
+    steps = len(points) + len(storage.FLOWS) + 2
     if spark is None:
         found = here(points, lambda number: progress(number, steps, "Figure 7"))
     else:
         progress(0, steps, f"Figure 7: {len(points)} tasks")
         found = on_spark(spark, points)
-    progress(len(points), steps, "plots")
+    stored = []
+    for number, flows in enumerate(storage.FLOWS):
+        progress(len(points) + number, steps, f"memory of {flows:,} flows")
+        stored.append(storage.measure(flows, seed=seed))
+    progress(steps - 2, steps, "a control without entries")
+    kept = storage.argument(stored, seed=seed)
+    progress(steps - 1, steps, "plots")
     curves = Curves(found)
     plots = () if out is None else _draw(curves, out)
     progress(steps, steps, "done")
@@ -127,11 +134,11 @@ def run(
     shortened = " (shortened by --quick)" if quick else ""
     return ExperimentResult(
         experiment=NAME,
-        title="RBF, Figures 5 to 7: cost, waste and false positives",
+        title="RBF, Figures 5 to 7: cost, waste and false positives; memory for each flow",
         setting=f"{SLOTS} slots, k = {HASHES}, 12 Mbit, {ARRIVALS} arrivals, {len(stdc)} values of stdc, "
         f"{repeats} repeats{shortened}, {where}",
-        rows=_rows(curves),
-        tables=_tables(curves),
+        rows=(*_rows(curves), *kept.claims()),
+        tables=(*_tables(curves), kept.table()),
         plots=plots,
         seed=seed,
     )
