@@ -41,7 +41,10 @@ class Ledger:
     def has_room(self, slots: range) -> bool:
         """Whether all these slots have room for a packet that comes in one of them."""
         taken, most = self._taken, self.capacity * WHOLE - WHOLE // len(slots)
-        return all(taken.get(slot, 0) <= most for slot in slots)
+        for slot in slots:  # noqa: SIM110  # `all` would take twice as long, for each link of a packet
+            if taken.get(slot, 0) > most:
+                return False
+        return True
 
     def take(self, slots: range, *, now: int) -> None:
         """Take a packet's part of a place in each of these slots; `now` is the present slot."""

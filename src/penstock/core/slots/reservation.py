@@ -213,15 +213,24 @@ class ReservedPlaces:
 
     def _take(self, flow: Flow, wanted: range, now: int) -> bool:
         """Take places on a flow's links; links without room shut it out. False if all of them do."""
-        length, links = flow.length, flow.links
-        full = [link for link in links if not link.ledger(length).has_room(wanted)]
-        if full and len(full) == len(links):
-            return False
-        for link in full:
-            self._leave(flow, link)
-            self._shut_out(flow, link)
-        for link in flow.links:
-            link.ledger(length).take(wanted, now=now)
+        length = flow.length
+        if len(flow.links) == 1:  # most flows have one receiver
+            ledger = flow.links[0].ledger(length)
+            if not ledger.has_room(wanted):
+                return False
+            ledger.take(wanted, now=now)
+            return True
+        ledgers = [link.ledger(length) for link in flow.links]
+        full = [link for link, ledger in zip(flow.links, ledgers, strict=True) if not ledger.has_room(wanted)]
+        if full:
+            if len(full) == len(ledgers):
+                return False
+            for link in full:
+                self._leave(flow, link)
+                self._shut_out(flow, link)
+            ledgers = [link.ledger(length) for link in flow.links]
+        for ledger in ledgers:
+            ledger.take(wanted, now=now)
         return True
 
     def _leave(self, flow: Flow, link: Link) -> None:
