@@ -50,7 +50,7 @@ def test_a_stalled_receiver_that_costs_much_is_seen(ours: Broker) -> None:
 
 @pytest.mark.e2e
 def test_policies_at_work_pack(ours: Broker) -> None:
-    cost, packed, _ = behind.at_work(ours, ours, run_s=0.2, pairs=5)
+    cost, packed, _ = behind.at_work(ours, ours, run_s=0.02, pairs=2)
     assert (packed.value, packed.ok) == (behind.BEHIND, True)
     assert cost.value > 0
 

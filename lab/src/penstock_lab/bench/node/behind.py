@@ -44,6 +44,8 @@ WORKING: Final = LoadShape(
 DROPPING: Final = LoadShape(
     name=f"1 → 1, and {BEHIND} that drop the oldest", version=V5, readings=True, stalled=BEHIND
 )
+LONG: Final = 32_768
+"""Fewest messages of a run of those: several times a full queue, so that each run has packs of all."""
 AT_WORK: Final = 5.0
 """Goal of packing: a message for a receiver that is behind costs a fifth of what delivering one costs the
 rival, or less."""
@@ -81,10 +83,12 @@ class Pairs:
 class _Timed:
     """A load whose cost is the broker's time on processors."""
 
-    def __init__(self, stack: ExitStack, broker: Broker, shape: LoadShape, run_s: float) -> None:
+    def __init__(
+        self, stack: ExitStack, broker: Broker, shape: LoadShape, run_s: float, *, least: int = 0
+    ) -> None:
         self._broker = broker
         self._load = stack.enter_context(Load(shape, broker=broker.name, port=broker.port))
-        self._messages = self._load.messages_for(run_s)
+        self._messages = max(self._load.messages_for(run_s), least)
         self._receivers = shape.receivers
         self.costs_us: list[float] = []
         self.speeds: list[float] = []
@@ -155,8 +159,10 @@ def at_work(
     """What policies cost where they have something to do: receivers that never read, their queues full."""
     with ExitStack() as stack:
         known = _packs(ours)
-        working, dropping, alone = (_Timed(stack, ours, each, run_s) for each in (shape, DROPPING, ALONE))
-        delivering = _Timed(stack, rival, ALONE, run_s)
+        working, dropping, alone = (
+            _Timed(stack, ours, each, run_s, least=LONG) for each in (shape, DROPPING, ALONE)
+        )
+        delivering = _Timed(stack, rival, ALONE, run_s, least=LONG)
         loads = (working, dropping, alone, delivering)
         costs = [_in_turn(loads, number) for number in range(pairs)]
         packs = {name: count for name, count in _packs(ours).items() if name not in known}
