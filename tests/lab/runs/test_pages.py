@@ -51,7 +51,7 @@ def test_a_stored_run_says_where_it_is_from_and_nothing_of_the_machines_paths(ru
     for name, found in runs.items():
         run = found["run"]
         assert run["command"].startswith(f"penstock {name.split('-')[0]} "), name
-        assert re.fullmatch(r"[0-9a-f]{10}( with changes)?", run["commit"]), name
+        assert re.fullmatch(r"[0-9a-f]{10,40}( with changes)?", run["commit"]), name
         assert run["machine"]["cores"] > 0, name
         text = (MEASURED / f"{name}.json").read_text()
         assert not re.search(r"/(tmp|home|root|work|Users)/", text), name
