@@ -41,7 +41,7 @@ class Limits:
         return f"{self.one_s // 60} min each, {self.all_s // 3600} h in all"
 
 
-QUICK: Final = Limits(one_s=600, all_s=2 * 3600)
+QUICK: Final = Limits(one_s=900, all_s=2 * 3600)
 FULL: Final = Limits(one_s=5_400, all_s=8 * 3600)
 
 
