@@ -163,7 +163,7 @@ def _of_paper(figures: Sequence[PaperFigure], rows: Sequence[tuple[str, TableRow
         mine = [(name, row) for name, row in rows if row.figure == each.name]
         lines.append((f"**{each.figure}**", _plain(each.shows), "", "", _how(row for _, row in mine), ""))
         if not mine:
-            lines.append(("", _plain(each.why_not or "no run of it is stored yet"), "", "", "", ""))
+            lines.append(("", each.why_not or "no run of it is stored yet", "", "", "", ""))
         for name, row in mine:
             link = f"[{row.how}](measurements.md#{_title(name).replace(' ', '-')})"
             cells = (_plain(row.what), _plain(row.paper), _plain(row.ours))

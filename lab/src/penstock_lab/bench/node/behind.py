@@ -183,7 +183,7 @@ def at_work(
         BenchmarkRow(
             "policies at work, receivers that packed",
             packed,
-            "",
+            "receivers",
             "all",
             BEHIND,
             packed / BEHIND,
