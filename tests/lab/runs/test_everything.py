@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock_lab.runs.everything import BUG, Ended, Limits, run, run_all
+from penstock_lab.runs.everything import BUG, LATE, Ended, Limits, run, run_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +46,6 @@ def test_those_that_cannot_begin_in_time_have_failed() -> None:
         told.append((number, name, one is not None))
 
     found = run_all({"a": NO, "b": NO}, Limits(one_s=60, all_s=0), hear)
-    assert [(one.name, one.exit_code) for one in found] == [("a", BUG), ("b", BUG)]
+    assert [(one.name, one.exit_code) for one in found] == [("a", LATE), ("b", LATE)]
     assert all("not run" in one.error for one in found)
     assert told == [(0, "a", False), (1, "a", True), (1, "b", False), (2, "b", True)]

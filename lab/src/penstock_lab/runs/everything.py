@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 STOP_S: Final = 30
 """How long an interrupted run may take to stop what it has started."""
+LATE: Final = GoalMissed.exit_code
+"""Exit code of a run that was not over in time."""
 BUG: Final = 70
 """Exit code of a run that said nothing that can be read."""
 
@@ -67,7 +69,7 @@ def run_all(
         left_s = until_s - time.monotonic()
         told(number, name, None)
         if left_s <= 0:
-            one = Ended(name, 0.0, None, f"not run: the {limits.all_s} s for all runs were over", BUG)
+            one = Ended(name, 0.0, None, f"not run: the {limits.all_s} s for all runs were over", LATE)
         else:
             one = run(name, arguments, within_s=min(left_s, limits.one_s))
         ended.append(one)
@@ -97,7 +99,7 @@ def run(name: str, arguments: Sequence[str], *, within_s: float) -> Ended:
             raise
     seconds = time.monotonic() - start_s
     if late:
-        return Ended(name, seconds, None, f"stopped after {seconds:.0f} s, which is too long", BUG)
+        return Ended(name, seconds, None, f"stopped after {seconds:.0f} s, which is too long", LATE)
     return _ended(name, seconds, process.returncode, said, complained)
 
 
