@@ -126,9 +126,10 @@ class TimeMachine(RuleBasedStateMachine):
 
     @rule(most=st.none() | st.integers(0, 4), over_us=st.sampled_from([1, 1_000, 300_000, 5_000_000]))
     def take(self, most: int | None, over_us: int) -> None:
-        shown = self.queue.items()
+        shown, departed = self.queue.items(), self.queue.state().departed
         taken = self.queue.take(most)
         self.taken += taken
+        assert self.queue.state().departed == departed + sum(item.size for item in taken)
         assert [*taken] == [*shown[: len(taken)]], "items go out as they are shown"
         self.now_us += over_us
         self.pace.took(sum(item.size for item in taken), over_us=over_us)
