@@ -38,6 +38,7 @@ class SlowLink:
     async def __aenter__(self) -> Self:
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        _hold_nothing_back(sock)  # connections inherit it
         sock.bind(("127.0.0.1", 0))
         self._server = await asyncio.start_server(self._accept, sock=sock)
         self.port = sock.getsockname()[1]
@@ -63,6 +64,7 @@ class SlowLink:
         # A plain socket and no stream towards the node: a stream would read ahead by itself.
         far = socket.socket()
         far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        _hold_nothing_back(far)
         far.setblocking(False)
         try:
             await loop.sock_connect(far, self._to)
@@ -90,6 +92,14 @@ class SlowLink:
                 writer.write(data)
                 self.carried += len(data)
                 await writer.drain()
+
+
+def _hold_nothing_back(sock: socket.socket) -> None:
+    """Have the kernel send what the relay writes at once; asyncio does so only for sockets of its own making.
+
+    Else it would keep a piece until the one before is confirmed, which a receiver's kernel puts off for 40 ms.
+    """
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 async def _onward(near: asyncio.StreamReader, far: socket.socket) -> None:
