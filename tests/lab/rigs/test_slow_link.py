@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from typing import TYPE_CHECKING
 
 from penstock_lab.rigs.slow_link import SlowLink
+
+if TYPE_CHECKING:
+    import pytest
 
 RATE = 20_000
 
@@ -36,5 +41,30 @@ async def test_a_link_to_nowhere_ends() -> None:
     async with SlowLink(1, bytes_per_s=RATE) as link:
         reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
         assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_no_piece_waits_until_the_one_before_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link delays by its rate alone, on both sides, or it would have a jitter of its own."""
+    at_once: list[int] = []
+    copy = SlowLink._copy
+
+    async def watched(self: SlowLink, far: socket.socket, writer: asyncio.StreamWriter) -> None:
+        for sock in (far, writer.get_extra_info("socket")):
+            at_once.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))  # noqa: PERF401
+        await copy(self, far, writer)
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello")
+        writer.close()
+
+    monkeypatch.setattr(SlowLink, "_copy", watched)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server, SlowLink(server.sockets[0].getsockname()[1], bytes_per_s=RATE) as link:
+        reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+        assert await reader.readexactly(5) == b"hello"
+        assert len(at_once) == 2
+        assert all(at_once)
         writer.close()
         await writer.wait_closed()

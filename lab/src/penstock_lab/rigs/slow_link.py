@@ -95,9 +95,9 @@ class SlowLink:
 
 
 def _hold_nothing_back(sock: socket.socket) -> None:
-    """Have the kernel send what the relay writes at once; asyncio does so only for sockets of its own making.
+    """Have the kernel send what the relay writes at once; asyncio does so only for sockets it has made.
 
-    Else it would keep a piece until the one before is confirmed, which a receiver's kernel puts off for 40 ms.
+    Else a piece is kept until the one before is confirmed, which a receiver's kernel puts off for 40 ms.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
