@@ -94,7 +94,9 @@ class SendBuffers:
     @property
     def full(self) -> bool:
         """Whether the kernel holds enough that it has not sent; its own bound is one on new packets alone."""
-        if self.size == limits.FLUSH_BYTES or not_sent(self._socket)[0] < self._most_unsent:
+        # The slowest get the next message when the last one is on its way.
+        most = 1 if self.size == limits.TIMED_FLUSH_BYTES else self._most_unsent
+        if self.size == limits.FLUSH_BYTES or not_sent(self._socket)[0] < most:
             return False
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(AGAIN_S, self._asked_again)
