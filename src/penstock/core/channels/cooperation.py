@@ -76,10 +76,19 @@ class Clusters:
         return self.sums[:, 3]
 
     def spread(self, parts: int) -> Clusters:
-        """Each cluster as `parts` of equal size, at ratios from its smallest to its largest."""
-        place = (np.arange(parts) + 0.5) / parts
-        low, high = np.log(np.maximum(self.low, _LEAST)), np.log(np.maximum(self.high, _LEAST))
-        ratio = np.exp(low[:, None] + (high - low)[:, None] * place)
+        """Each cluster as `parts` of equal size, at ratios from its smallest to its largest.
+
+        `parts` is a power of two, so that the ratios come from square roots: these are the same on every
+        processor, logarithms are not, and nodes that round differently would disagree about levels.
+        """
+        low = np.maximum(self.low, _LEAST)
+        step = np.maximum(self.high, _LEAST) / low
+        for _ in range(parts.bit_length()):
+            step = np.sqrt(step)
+        ratio = np.empty((len(self), parts))
+        ratio[:, 0] = low * step
+        for part in range(1, parts):
+            ratio[:, part] = ratio[:, part - 1] * step * step
         sums = np.repeat(self.sums / parts, parts, axis=0)
         sums[:, 1] *= (ratio / ratio.mean(axis=1, keepdims=True)).ravel()
         ratios = sums[:, 1] / sums[:, 2]
@@ -103,7 +112,7 @@ def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters
     level = np.concatenate([part.level for part in kept])
     sums = np.concatenate([part.sums for part in kept])
     weight = np.maximum(sums[:, 1], _LEAST)
-    order = np.argsort(_APART * level + np.log(weight / sums[:, 2]))
+    order = np.lexsort((weight / sums[:, 2], level))  # keeps the order of equal ones, on every processor
     sums, group = sums[order], level[order] - SLACK
     groups = int(group[-1]) + 1
     share = np.sqrt(weight[order] * sums[:, 2])
@@ -124,9 +133,6 @@ def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters
 
 _LEAST: Final = 1e-300
 """Weight used for channels without subscribers, so that they sort too."""
-
-_APART: Final = 10_000.0
-"""Distance between levels in the sort key: logarithms of floats are within ± 1,500 of one another."""
 
 
 SPREAD: Final = 4

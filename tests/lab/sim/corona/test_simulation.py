@@ -13,6 +13,8 @@ from penstock.core.channels.allocation import Scheme, pollers_by_level
 from penstock.core.channels.cooperation import CooperationOptions
 from penstock.errors import SimulationError
 from penstock.model.instant import SECOND_US
+from penstock_lab.sim.corona.estimates import Estimates
+from penstock_lab.sim.corona.failures import Failure, told_us
 from penstock_lab.sim.corona.polls import (
     NEVER_US,
     Alone,
@@ -31,7 +33,6 @@ from penstock_lab.sim.corona.simulation import (
     CoronaSetting,
     Legacy,
     Method,
-    Run,
     a_ring,
     simulate,
 )
@@ -42,6 +43,7 @@ from penstock_lab.sim.corona.workload import (
     Workload,
     a_workload,
     update_intervals_us,
+    updates,
 )
 
 TAU_US = 30 * MINUTE_US
@@ -58,7 +60,7 @@ def wedges_of(pollers: int, phases: Phases, *, channels: int = 500, dead: int = 
     nodes = np.arange(1, pollers + 1, dtype=np.uint64) * np.uint64(0xD1B54A32D192ED03)
     alive = np.arange(pollers) >= dead
     ones = np.ones(channels, np.int64)
-    return Wedges(0 * ones, pollers * ones, keys, nodes, alive, TAU_US, phases)
+    return Wedges(0 * ones, pollers * ones, keys, nodes, alive, TAU_US, phases, 0 * ones)
 
 
 def mean_wait_s(schedule: Schedule, channels: int = 500) -> float:
@@ -194,16 +196,111 @@ def test_ours_is_as_fast_as_blind_polling_can_be(workload: Workload) -> None:
     assert run.per_subscription_s == pytest.approx(limit_s, rel=0.05)
 
 
-def failing(workload: Workload, method: Method) -> Run:
-    broken = replace(SMALL, fail_us=4 * HOUR_US + 7 * MINUTE_US, fail_share=0.3)
-    return simulate(workload, method, broken, seed=2)
+BROKEN = replace(
+    SMALL,
+    fail_us=4 * HOUR_US + 7 * MINUTE_US,
+    fail_share=0.3,
+    message_us=100_000,
+    estimated=True,
+)
+both = pytest.mark.parametrize("method", METHODS[1::2], ids=["together", "continuous"])
 
 
-@pytest.mark.parametrize("method", METHODS[1::2], ids=["together", "continuous"])
-def test_every_change_is_seen_though_nodes_fail(workload: Workload, method: Method) -> None:
-    run = failing(workload, method)
-    assert run.unseen == 0
+@both
+def test_only_where_all_owners_fail_updates_are_missed(workload: Workload, method: Method) -> None:
+    run = simulate(workload, method, BROKEN, seed=8)
+    failure = run.failure
+    assert failure is not None
+    assert 0 < failure.lost.sum() < failure.ownerless.sum() < len(workload) / 2
+    where = failure.lost[run.updates.channel]
+    assert run.updates.missed[~where].sum() == 0
+    assert run.updates.missed[where].sum() > 0
+    assert 0 < run.missed < 2 * failure.lost.mean()
     assert run.probes.mean_s(5 * HOUR_US) < 900
+    late = where & (run.updates.at_us > failure.at_us + failure.renew_us + TAU_US)
+    assert run.updates.missed[late].sum() == 0
+
+
+@both
+def test_without_copies_every_channel_of_a_failed_owner_is_lost(workload: Workload, method: Method) -> None:
+    copied, alone = (simulate(workload, method, one, seed=8) for one in (BROKEN, replace(BROKEN, further=0)))
+    assert copied.failure is not None
+    assert alone.failure is not None
+    assert alone.failure.lost.sum() == alone.failure.ownerless.sum() == copied.failure.ownerless.sum()
+    assert alone.missed > 3 * copied.missed
+
+
+def test_what_pollers_see_while_nobody_owns_a_channel_is_told_by_its_next_owner(workload: Workload) -> None:
+    slow = replace(BROKEN, notice_us=10 * MINUTE_US)
+    run = simulate(workload, Continuous(Scheme.LITE), slow, seed=2)
+    failure = run.failure
+    assert failure is not None
+    probes = run.probes
+    hit = (failure.ownerless & ~failure.lost)[probes.channel] & (probes.at_us > failure.at_us)
+    hit &= probes.at_us < failure.noticed_us
+    told = (probes.at_us + probes.wait_us)[hit]
+    assert hit.sum() > 10
+    assert (told > failure.noticed_us).all()
+    assert (told < failure.noticed_us + 2 * TAU_US).all()
+
+
+def test_a_message_to_an_owner_that_fails_meanwhile_is_sent_again_after_the_next_poll() -> None:
+    everybody = wedges_of(2, Phases.SPREAD, channels=1)
+    far = replace(everybody, far=np.array([2]))
+    owner_gone = replace(far, alive=np.array([False, True]))
+    polls = far.next_poll_us(np.zeros(3, np.int64), np.arange(3) * TAU_US // 2)
+    fails_us = int(polls[1]) + SECOND_US
+    yes, no = np.array([True]), np.array([False])
+    failure = Failure(fails_us, fails_us + 30 * SECOND_US, HOUR_US, (), yes, no, np.array([0.5]))
+    channel, at_us, asked = np.array([0]), polls[1:2] - 1, np.array([4])
+    epochs = [Epoch(0, far), Epoch(fails_us, owner_gone), Epoch(failure.noticed_us, far)]
+    arrives = told_us(epochs, channel, at_us, message_us=100_000, failure=None, asked=asked)
+    assert arrives.tolist() == [int(polls[1]) + 200_000]
+    told = told_us(epochs, channel, at_us, message_us=SECOND_US, failure=failure, asked=asked)
+    assert told.tolist() == [int(polls[2]) + 2 * SECOND_US]
+
+
+def test_clients_renew_what_was_lost_one_after_another() -> None:
+    failure = Failure(
+        HOUR_US,
+        HOUR_US + MINUTE_US,
+        HOUR_US,
+        (),
+        np.array([True, True]),
+        np.array([True, False]),
+        np.array([0.5, 0.5]),
+    )
+    asked, channel = np.array([4, 4]), np.array([0, 1])
+    assert failure.known(asked, channel, HOUR_US - 1).tolist() == [4, 4]
+    assert failure.known(asked, channel, HOUR_US + 59 * SECOND_US).tolist() == [0, 4]
+    counts = [int(failure.known(asked, channel, HOUR_US + part * HOUR_US // 8)[0]) for part in range(1, 9)]
+    assert counts == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert failure.begins_us(asked, channel)[0] == HOUR_US + HOUR_US // 8
+    assert failure.known(asked, channel, failure.begins_us(asked, channel)).tolist() == [1, 4]
+
+
+def test_owners_estimate_rates_from_polls(workload: Workload) -> None:
+    changes = updates(workload.update_interval_us, 20 * HOUR_US, np.random.default_rng(5))
+    every = np.full(len(workload), 5 * MINUTE_US)
+    schedule = Intervals(every, 0 * every, workload.tops, np.ones(40, bool), TAU_US)
+    estimates = Estimates(len(workload), *changes, tau_us=TAU_US)
+    assert (estimates.update_interval_us() == TAU_US).all()
+    estimates.watch(Epoch(0, schedule), 10 * HOUR_US)
+    estimates.watch(Epoch(10 * HOUR_US, schedule), 20 * HOUR_US)
+    found = estimates.update_interval_us()
+    often = workload.update_interval_us < HOUR_US
+    assert np.median(found[often] / workload.update_interval_us[often]) == pytest.approx(1, abs=0.15)
+    assert (found[workload.update_interval_us > 5 * DAY_US] > 4 * HOUR_US).all()
+    estimates.forget(often)
+    assert (estimates.update_interval_us()[often] == TAU_US).all()
+
+
+def test_messages_take_time(workload: Workload) -> None:
+    soon, late = (
+        simulate(workload, METHODS[1], replace(SMALL, message_us=message_us), seed=2)
+        for message_us in (0, 5 * SECOND_US)
+    )
+    assert 1 < late.per_subscription_s - soon.per_subscription_s < 10
 
 
 def test_whoever_takes_over_has_each_channel_once_and_at_its_level(workload: Workload) -> None:
@@ -213,14 +310,20 @@ def test_whoever_takes_over_has_each_channel_once_and_at_its_level(workload: Wor
     nodes.maintain()
     nodes.maintain()
     levels = nodes.level.copy()
-    assert nodes.fail(()) == 0
-    uncopied = nodes.fail(ring.ids[3:9])
-    assert 0 < uncopied < len(workload) / 4
+    nobody = np.zeros(len(workload), bool)
+    nodes.fail((), nobody)
+    lost = np.arange(len(workload)) % 5 == 0
+    lost &= np.isin(nodes.owner, range(3, 9))
+    nodes.fail(ring.ids[3:9], lost)
+    assert lost.any()
+    levels[lost] = 2
     owned = np.concatenate([node.owned.channel for node in nodes.nodes.values()])
     assert sorted(owned.tolist()) == list(range(len(workload)))
     for place, node in enumerate(nodes.nodes.values()):
         assert (nodes.owner[node.owned.channel] == place).all()
         assert (node.owned.level == levels[node.owned.channel]).all()
+        known = node.owned.factors.subscribers
+        assert (known == np.where(lost, 0, workload.subscribers)[node.owned.channel]).all()
 
 
 def test_after_some_exchanges_every_node_knows_of_every_channel(workload: Workload) -> None:
@@ -242,6 +345,8 @@ def test_subscriptions_arrive_over_time(workload: Workload) -> None:
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(SimulationError, match="whole minutes"):
         CoronaSetting(tau_us=90 * SECOND_US)
+    with pytest.raises(SimulationError, match="not negative"):
+        CoronaSetting(message_us=-1)
     with pytest.raises(SimulationError, match="one at least"):
         CoronaSetting(fail_share=1.0)
     with pytest.raises(SimulationError, match="at least one each"):

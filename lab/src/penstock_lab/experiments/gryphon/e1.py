@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.html_page import Table
@@ -12,6 +13,7 @@ from penstock_lab.experiments.gryphon.measures import (
     checked,
     mean_delivered,
     mean_published,
+    recovered,
     steps,
 )
 from penstock_lab.experiments.result import Claim, ExperimentResult
@@ -29,6 +31,17 @@ SHOWS: Final = Shows(live=False, paper="Gryphon", figures={"": "Figure 7", "the 
 FAILS_S: Final = 20
 DOWN_S: Final = 120
 QUICK_DOWN_S: Final = 40
+PAPER_S: Final = 160
+"""Recovery in the paper, from t = 49045 to 49205, after DOWN_S of failure."""
+PAPER_WINDOW: Final = 900
+"""NACK window in the paper's Figure 8, tick-ms."""
+WINDOW_KB_PER_S: Final = 500
+"""Bandwidth of PB–IB in Figure 8, which is of another run than Figure 7 (the paper's footnote 7)."""
+QUICK_WINDOW_DOWN_S: Final = 70
+"""Failure in a shortened run of Figure 8: longer than what IB has in its cache."""
+BAND: Final = 0.5
+"""Time and window are reproduced within this share. Of the paper's messages is known that 500 fit into
+250 KB and not into 150 KB, so they have 307 to 512 bytes: that alone moves the recovery by a quarter."""
 
 
 def setting(*, quick: bool) -> GryphonSetting:
@@ -42,17 +55,36 @@ def setting(*, quick: bool) -> GryphonSetting:
     )
 
 
+def window_setting(*, quick: bool) -> GryphonSetting:
+    """Return the setting of Figure 8: a faster link, until SB2 has recovered."""
+    back = FAILS_S + (QUICK_WINDOW_DOWN_S if quick else DOWN_S)
+    return GryphonSetting(
+        seconds=back + 240,
+        bandwidth={"IB": ((0, WINDOW_KB_PER_S),)},
+        down={"SB2": (FAILS_S, back)},
+        streams=StreamOptions(),
+        stop=lambda sample: sample.second > back + 2 and recovered(sample, "SB2"),
+    )
+
+
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """Simulate one run; pictures go to `out`, if given."""
-    one = setting(quick=quick)
-    played = play(one, seed=seed, told=steps(progress, 0, one.seconds, "a failure and a recovery"))
+    """Simulate both figures' runs; pictures go to `out`, if given."""
+    one, faster = setting(quick=quick), window_setting(quick=quick)
+    total = one.seconds + faster.seconds
+    played = play(one, seed=seed, told=steps(progress, 0, total, "a failure and a recovery"))
+    again = play(faster, seed=seed, told=steps(progress, one.seconds, total, "on a faster link"))
+    progress(total, total, "done")
     back = one.down["SB2"][1]
     return ExperimentResult(
         experiment=NAME,
         title="Gryphon E1: congestion control after a link failure",
         setting=f"PB–IB at 250 KB/s, IB–SB2 down for {back - FAILS_S} s, PDCC and SDCC, links fair to pubends"
         f"{' (shortened by --quick)' if quick else ''}",
-        rows=(*rows(played, fails=FAILS_S, back=back), checked((played,))),
+        rows=(
+            *rows(played, fails=FAILS_S, back=back),
+            window_row(again, faster.down["SB2"][1]),
+            checked((played, again)),
+        ),
         tables=(table(played, back),),
         plots=_draw(played, out),
         seed=seed,
@@ -70,40 +102,70 @@ def rows(played: Played, *, fails: int, back: int) -> tuple[Claim, ...]:
     got = sum(sample.delivered["SB2"] for sample in played.samples)
     windows = [1_000 * max(sample.nack_window["SB2"]) for sample in played.between(back, until + 1)]
     middle = windows[len(windows) // 4 : 3 * len(windows) // 4] or windows
+    paper_s = PAPER_S * (back - fails) / DOWN_S
+    scaled = "" if back - fails == DOWN_S else f" ({PAPER_S} s after {DOWN_S} s)"
     return (
         Claim(
             "SB2 recovers everything",
-            "160 s after the link is back",
-            "never" if took is None else f"{took} s",
+            "–",
+            "never" if took is None else f"{min(got, missed):,} of {missed:,} messages",
             ok=took is not None and got >= missed - end,
-            note=f"{min(got, missed):,} of {missed:,} messages published, the rest is on the way",
+            note="fails if more than the last second's messages are missing at the end",
+        ),
+        Claim(
+            "time to recover, once the link is back",
+            f"{paper_s:.0f} s{scaled}",
+            "never" if took is None else f"{took} s",
+            ok=took is not None and abs(took / paper_s - 1) <= BAND,
+            note=f"fails outside of {(1 - BAND) * paper_s:.0f} to {(1 + BAND) * paper_s:.0f} s",
         ),
         Claim(
             "publication gives way meanwhile",
             "reduced",
             f"{during:.0f} of {before:.0f} messages/s",
             ok=during < 0.5 * before,
+            note="fails at half or more",
         ),
         Claim(
             "then it returns",
             "as before",
             f"{end:.0f} of {before:.0f} messages/s in the last 10 s",
             ok=end > 0.95 * before,
+            note="fails at 95 % or less",
         ),
         Claim(
             "SB1 keeps up all the time",
             "–",
             f"at most {max(max(sample.lag['SB1']) for sample in played.samples):.1f} s behind",
             ok=max(max(sample.lag["SB1"]) for sample in played.samples) < 4,
-            note=f"{mean_delivered(played.samples, 'SB1'):.0f} messages/s on average",
+            note=f"fails at 4 s; {mean_delivered(played.samples, 'SB1'):.0f} messages/s on average",
         ),
         Claim(
             "the NACK window grows to an operating point",
-            "100 → 900 tick-ms",
+            "200 → 900 tick-ms, on a link twice as fast",
             f"100 → {min(middle):.0f} to {max(middle):.0f} tick-ms",
             ok=min(middle) >= 300 and max(middle) <= 3 * min(middle),
-            note=f"in the middle half of the recovery; {max(windows):.0f} at its end, from the cache of IB",
+            note="in the middle half of the recovery; fails below 300, or if it swings threefold; "
+            f"{max(windows):.0f} at its end, from the cache of IB",
         ),
+    )
+
+
+def window_row(played: Played, back: int) -> Claim:
+    """Return the claim of Figure 8, which is of a run of its own with a faster link."""
+    until = back + (caught_up(played, "SB2", since=back) or len(played.samples)) + 1
+    windows = [1_000 * max(sample.nack_window["SB2"]) for sample in played.between(back, until)]
+    point = median(windows[len(windows) // 4 : 3 * len(windows) // 4] or windows)
+    return Claim(
+        f"the NACK window at {WINDOW_KB_PER_S} KB/s",
+        f"about {PAPER_WINDOW} tick-ms",
+        f"{point:.0f} tick-ms",
+        ok=abs(point / PAPER_WINDOW - 1) <= BAND,
+        note="median of the middle half of the recovery; fails outside of "
+        f"{(1 - BAND) * PAPER_WINDOW:.0f} to "
+        f"{(1 + BAND) * PAPER_WINDOW:.0f}; a window is the rate of recovery times a round trip, and ours "
+        "takes a "
+        f"tenth of a second; {max(windows):.0f} at the end, from the cache of IB",
     )
 
 

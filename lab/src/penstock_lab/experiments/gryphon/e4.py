@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 NAME: Final = "gryphon-e4"
 SHOWS: Final = Shows(live=False, paper="Gryphon", figures={"": "Figure 16"})
 GAINS: Final = tuple(round(-0.2 + 0.2 * step, 1) for step in range(12))
-QUICK_GAINS: Final = (-0.2, 1.0, 2.0)
+QUICK_GAINS: Final = (-0.2, 0.0, 1.0, 2.0)
+FIRST_GAIN: Final = 0.0
+"""Recovery times are judged from this Δt_rec on: below it the paper warns that recovery may not end."""
+FALLS_TO: Final = 0.75
+"""Largest share of the time at FIRST_GAIN that recovery may take at the last value, to count as falling."""
 UNFAIR_GAINS: Final = (0.2, 0.6, 1.0)
 QUICK_UNFAIR_GAINS: Final = (1.0,)
 FAILS_S: Final = 15
@@ -62,6 +66,8 @@ class RecoveryRun:
     published: tuple[int, ...]
     """Messages published per pubend while SB2 recovers."""
     problems: tuple[str, ...]
+    on_the_way: int = 0
+    undelivered: int = 0
 
     @property
     def fairness(self) -> float:
@@ -86,7 +92,14 @@ def measure(point: RecoveryPoint) -> RecoveryRun:
     )
     during = [sample.published for sample in played.samples if sample.second >= back]
     published = tuple(sum(one[number] for one in during) for number in range(len(PUBENDS)))
-    return RecoveryRun(point, caught_up(played, "SB2", since=back), published, tuple(played.problems))
+    return RecoveryRun(
+        point,
+        caught_up(played, "SB2", since=back),
+        published,
+        tuple(played.problems),
+        played.on_the_way,
+        played.undelivered,
+    )
 
 
 def _done(back: int, sample: Sample) -> bool:
@@ -107,7 +120,12 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
         title="Gryphon E4: recovery time by Δt_rec",
         setting=f"PB–IB at 500 KB/s, IB–SB2 down for {down_s} s, PDCC and SDCC, {len(fair)} values of Δt_rec"
         f"{' (shortened by --quick)' if quick else ''}",
-        rows=(*_rows(fair, first_come), checked([Played([], [], {}, list(one.problems)) for one in found])),
+        rows=(
+            *_rows(fair, first_come),
+            checked(
+                [Played([], [], {}, list(one.problems), one.on_the_way, one.undelivered) for one in found]
+            ),
+        ),
         tables=(_table(found),),
         plots=_draw(fair, out),
         seed=seed,
@@ -125,7 +143,9 @@ def _all(points: list[RecoveryPoint], progress: Progress) -> list[RecoveryRun]:
 
 
 def _rows(fair: Sequence[RecoveryRun], first_come: Sequence[RecoveryRun]) -> tuple[Claim, ...]:
-    times = [one.took_s for one in fair if one.took_s is not None]
+    used = [one for one in fair if one.point.gain >= FIRST_GAIN]
+    times = [one.took_s for one in used if one.took_s is not None]
+    below = [f"{one.point.gain:g}: {one.took_s or 'never'}" for one in fair if one.point.gain < FIRST_GAIN]
     steps = list(pairwise(times))
     # A second is the resolution of the samples; noise of two is no rise.
     falling = sum(later <= earlier + 2 for earlier, later in steps)
@@ -136,23 +156,30 @@ def _rows(fair: Sequence[RecoveryRun], first_come: Sequence[RecoveryRun]) -> tup
         Claim(
             "recovery time falls as Δt_rec grows",
             "Figure 16",
-            f"{times[0]} s at {fair[0].point.gain:g} → {times[-1]} s at {fair[-1].point.gain:g}",
-            ok=len(times) == len(fair) and times[-1] < 0.75 * times[0] and falling >= len(steps) - 1,
-            note=f"{falling} of {len(steps)} steps do not rise: " + ", ".join(map(str, times)),
+            f"{times[0]} s at {used[0].point.gain:g} → {times[-1]} s at {used[-1].point.gain:g}"
+            if len(times) == len(used)
+            else f"{len(used) - len(times)} never recovered",
+            ok=len(times) == len(used) and times[-1] < FALLS_TO * times[0] and falling >= len(steps) - 1,
+            note=f"fails unless the last is below {FALLS_TO:g} × the first, or if two steps rise; "
+            f"{falling} of "
+            f"{len(steps)} do not: "
+            + ", ".join(map(str, times))
+            + (f"; not judged: {', '.join(below)} s" if below else ""),
         ),
         Claim(
             "fairness among 4 pubends, Δt_rec ≤ 1, links fair to pubends",
             "Jain ≥ 0.95 (our goal)",
             f"{worst:.3f}",
             ok=worst >= 0.95,
-            note="of the messages that each published while SB2 recovered; the worst of all values",
+            note="of the messages that each published while SB2 recovered; fails if one value is below",
         ),
         Claim(
             "… links first come, first served, as in the paper",
             "unfair",
             f"{theirs:.3f}",
             ok=theirs < worst,
-            note=", ".join(f"{one.point.gain:g}: {one.fairness:.2f}" for one in first_come),
+            note="fails if no less fair than links in turn; "
+            + ", ".join(f"{one.point.gain:g}: {one.fairness:.2f}" for one in first_come),
         ),
     )
 

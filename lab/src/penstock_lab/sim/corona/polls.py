@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.core.cluster.ring import Tops
-    from penstock_lab.sim.corona.workload import Ints
+    from penstock_lab.sim.corona.workload import Floats, Ints
 
 NEVER_US: Final = 1 << 60
 """Marks a change that no poll sees."""
@@ -52,6 +52,14 @@ class Schedule(Protocol):
         """Return the polls in each of `count` minutes from minute `first` on."""
         ...
 
+    def per_tau(self) -> Floats:
+        """Return the polls per τ of each channel."""
+        ...
+
+    def hops(self, channel: Ints) -> Ints:
+        """Return how many messages lie between a poller of each channel and its owner."""
+        ...
+
 
 def unit(keys: Tops) -> NDArray[np.float64]:
     """Hash keys to numbers between 0 and 1."""
@@ -73,6 +81,14 @@ class Wedges:
     """Whether each node is alive, by position: a failed node polls nothing before the others notice."""
     tau_us: int
     phases: Phases
+    far: Ints
+    """Hops from the pollers of each channel to its owner."""
+
+    def per_tau(self) -> Floats:
+        return self.pollers.astype(np.float64)
+
+    def hops(self, channel: Ints) -> Ints:
+        return self.far[channel]
 
     def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
         found = np.full(len(channel), NEVER_US, np.int64)
@@ -119,12 +135,20 @@ class Intervals:
     tau_us: int
     """Nodes take turns so that none polls a channel more often than this."""
 
+    def per_tau(self) -> Floats:
+        return self.tau_us / self.interval_us
+
+    def hops(self, channel: Ints) -> Ints:
+        """Return one: each node knows all others; none if the owner polls alone."""
+        return (self.interval_us[channel] < self.tau_us).astype(np.int64)
+
     def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
         interval = self.interval_us[channel]
         offset = self._offset_us(channel)
         turn = -(-(at_us - offset) // interval)
         found = offset + turn * interval
         nodes = -(-self.tau_us // interval)
+        missed = np.zeros(len(channel), bool)
         for _ in range(int(nodes.max(initial=0))):
             place = (self.owner[channel] + turn % nodes) % len(self.alive)
             missed = ~self.alive[place]
@@ -152,6 +176,12 @@ class Alone:
     subscribers: Ints
     tops: Tops
     tau_us: int
+
+    def per_tau(self) -> Floats:
+        return self.subscribers.astype(np.float64)
+
+    def hops(self, channel: Ints) -> Ints:
+        return np.zeros(len(channel), np.int64)
 
     def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
         """Return the next poll of one subscriber, drawn at random for each change."""

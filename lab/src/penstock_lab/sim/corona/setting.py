@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from penstock.core.cluster.ring import DIGIT_BITS, ID_BITS, Ring, node_id
+from penstock.core.cluster.ring import DIGIT_BITS, FURTHER_OWNERS, ID_BITS, Ring, node_id
 from penstock.core.cluster.wedges import deepest
 from penstock.errors import SimulationError
 from penstock.model.instant import SECOND_US
@@ -35,12 +35,25 @@ class CoronaSetting:
     fail_share: float = 0.0
     notice_us: int = 30 * SECOND_US
     """Time until the other nodes notice a failure."""
+    further: int = FURTHER_OWNERS
+    """Owners of a channel besides the primary one, with copies of what it knows."""
+    renew_us: int = HOUR_US
+    """Each client renews its subscriptions once in this time."""
+    message_us: int = 0
+    """Time of a message between two nodes; the paper's evaluation leaves it out."""
+    estimated: bool = False
+    """Whether owners estimate update intervals from polls; else they know them, as in the paper's
+    evaluation."""
 
     def __post_init__(self) -> None:
         if self.tau_us % MINUTE_US or self.maintenance_us % MINUTE_US or self.length_us % self.tau_us:
             raise SimulationError("τ and maintenance are whole minutes, and the length is a multiple of τ")
         if not 0 <= self.fail_share < 1:
             raise SimulationError(f"{self.fail_share:.0%} of the nodes fail; one at least has to be left")
+        if min(self.notice_us, self.further, self.message_us) < 0 or self.renew_us < 1:
+            raise SimulationError(
+                "times and numbers of copies are not negative, and clients renew at some time"
+            )
 
     @property
     def settled_us(self) -> int:
@@ -80,6 +93,8 @@ class Continuous:
     budget: float | None = None
     """Polls per τ to share; None for as many as legacy clients would make."""
     target_us: int | None = None
+    least_us: int | None = None
+    """Shortest interval; None for that at which all nodes poll a channel once per τ."""
 
 
 Method: TypeAlias = Legacy | Corona | Continuous

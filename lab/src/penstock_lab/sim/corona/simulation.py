@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.model.instant import SECOND_US
-from penstock_lab.sim.corona.polls import NEVER_US, Alone, Epoch, Intervals, Wedges, detected_us
+from penstock_lab.sim.corona.failures import fail, told_us
+from penstock_lab.sim.corona.polls import NEVER_US, Epoch
 from penstock_lab.sim.corona.schedules import central, continuous, legacy, together
 from penstock_lab.sim.corona.setting import (
     Continuous,
@@ -32,7 +33,7 @@ from penstock_lab.sim.corona.workload import MINUTE_US, updates
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock_lab.sim.corona.polls import Schedule
+    from penstock_lab.sim.corona.failures import Failure
     from penstock_lab.sim.corona.workload import Floats, Ints, Workload
 
 __all__ = [
@@ -58,17 +59,19 @@ class Waits:
     at_us: Ints = field(repr=False)
     wait_us: Ints = field(repr=False)
     weight: Floats = field(repr=False)
-    """Subscribers of the channel at that time."""
+    """Subscribers that were told."""
+    missed: Floats = field(repr=False)
+    """Subscribers that were never told: nobody saw the change, or their subscription was lost."""
 
     def mean_s(self, from_us: int, until_us: int = NEVER_US) -> float:
         """Return the mean wait, weighted by subscribers; NaN if nobody waited."""
-        here = (self.at_us >= from_us) & (self.at_us < until_us)
+        here = (self.at_us >= from_us) & (self.at_us < until_us) & (self.weight > 0)
         total = float(self.weight[here].sum())
         return float((self.weight[here] * self.wait_us[here]).sum()) / total / SECOND_US if total else np.nan
 
     def by_channel_s(self, channels: int, from_us: int) -> Floats:
         """Return the mean wait of each channel, not weighted."""
-        here = self.at_us >= from_us
+        here = (self.at_us >= from_us) & (self.wait_us < NEVER_US // 2)
         counts = np.bincount(self.channel[here], minlength=channels)
         sums = np.bincount(self.channel[here], self.wait_us[here], channels)
         return sums / np.maximum(counts, 1) / SECOND_US
@@ -90,10 +93,14 @@ class Run:
     """Wedges at the last level but one without a node; their channels are orphans."""
     moved: tuple[int, ...]
     """Channels that changed their level in each maintenance phase."""
-    unseen: int
-    """Changes that no poll ever saw."""
-    uncopied: int
-    """Channels whose owners (the primary and its neighbours) all failed at once."""
+    failure: Failure | None
+
+    @property
+    def missed(self) -> float:
+        """Share of the updates since the failure, or in the whole run, that subscribers were never told."""
+        here = self.updates.at_us >= (0 if self.failure is None else self.failure.at_us)
+        missed = float(self.updates.missed[here].sum())
+        return missed / max(missed + float(self.updates.weight[here].sum()), 1.0)
 
     def load(self, from_us: int, until_us: int | None = None) -> float:
         """Return the polls per channel and τ in a span of time."""
@@ -121,76 +128,68 @@ def simulate(workload: Workload, method: Method, setting: CoronaSetting, *, seed
     """Simulate one method on one ring; the same seed gives the same run."""
     ring = a_ring(setting.nodes, seed)
     moved: tuple[int, ...] = ()
-    uncopied = 0
+    dice = np.random.default_rng((seed, 2))
+    probes = _probe(workload, setting, dice)
+    happened = updates(workload.update_interval_us, setting.length_us, dice)
+    failure = None
     if isinstance(method, Legacy):
         epochs = legacy(workload, setting)
-    elif isinstance(method, Continuous):
-        epochs = continuous(ring, workload, method, setting, seed)
-    elif method.central:
+    elif isinstance(method, Corona) and method.central:
         epochs = central(ring, workload, method, setting)
     else:
-        epochs, moved, uncopied = together(ring, workload, method, setting, seed)
-    dice = np.random.default_rng((seed, 2))
+        failure = fail(ring, workload, setting, seed)
+        if isinstance(method, Continuous):
+            epochs = continuous(ring, workload, method, setting, failure=failure, changes=happened)
+        else:
+            epochs, moved = together(ring, workload, method, setting, failure=failure, changes=happened)
     # A subscriber that polls alone keeps its phase when others arrive: one schedule serves the whole run.
     watching = [Epoch(0, epochs[-1].schedule)] if isinstance(method, Legacy) else epochs
-    probes = _probe(workload, setting, watching, dice)
-    happened = _update(workload, setting, watching, dice)
     return Run(
         setting=setting,
         channels=len(workload),
         per_minute=_load(epochs, setting),
-        probes=probes,
-        updates=happened,
-        pollers=_pollers(epochs[-1].schedule),
+        probes=_wait(workload, setting, watching, failure, *probes),
+        updates=_wait(workload, setting, watching, failure, *happened),
+        pollers=epochs[-1].schedule.per_tau(),
         empty_cells=empty_cells(ring),
         moved=moved,
-        unseen=sum(int((part.wait_us >= NEVER_US // 2).sum()) for part in (probes, happened)),
-        uncopied=uncopied,
+        failure=failure,
     )
-
-
-def _pollers(schedule: Schedule) -> Floats:
-    """Return the polls per τ of each channel."""
-    if isinstance(schedule, Wedges):
-        return schedule.pollers.astype(np.float64)
-    if isinstance(schedule, Intervals):
-        return schedule.tau_us / schedule.interval_us
-    assert isinstance(schedule, Alone)
-    return schedule.subscribers.astype(np.float64)
 
 
 def _load(epochs: Sequence[Epoch], setting: CoronaSetting) -> Ints:
     """Return the polls per minute; a minute in which duties change counts by those it began with."""
     minutes = setting.length_us // MINUTE_US
     found = np.zeros(minutes, np.int64)
-    starts = [-(-epoch.from_us // MINUTE_US) for epoch in epochs]
+    starts = [min(-(-epoch.from_us // MINUTE_US), minutes) for epoch in epochs]
     for epoch, first, until in zip(epochs, starts, [*starts[1:], minutes], strict=True):
         if until > first:
             found[first:until] = epoch.schedule.per_minute(first, until - first)
     return found
 
 
-def _probe(
-    workload: Workload, setting: CoronaSetting, epochs: Sequence[Epoch], dice: np.random.Generator
-) -> Waits:
+def _probe(workload: Workload, setting: CoronaSetting, dice: np.random.Generator) -> tuple[Ints, Ints]:
+    """Return channel and time of one change per τ of every channel."""
     rounds = setting.length_us // setting.tau_us
     channel = np.tile(np.arange(len(workload)), rounds)
     start = np.repeat(np.arange(rounds) * setting.tau_us, len(workload))
-    return _wait(workload, setting, epochs, channel, start + dice.integers(0, setting.tau_us, len(channel)))
-
-
-def _update(
-    workload: Workload, setting: CoronaSetting, epochs: Sequence[Epoch], dice: np.random.Generator
-) -> Waits:
-    channel, at_us = updates(workload.update_interval_us, setting.length_us, dice)
-    return _wait(workload, setting, epochs, channel, at_us)
+    return channel, start + dice.integers(0, setting.tau_us, len(channel))
 
 
 def _wait(
-    workload: Workload, setting: CoronaSetting, epochs: Sequence[Epoch], channel: Ints, at_us: Ints
+    workload: Workload,
+    setting: CoronaSetting,
+    epochs: Sequence[Epoch],
+    failure: Failure | None,
+    channel: Ints,
+    at_us: Ints,
 ) -> Waits:
-    wait_us = detected_us(epochs, channel, at_us) - at_us
-    return Waits(channel, at_us, wait_us, workload.subscribers[channel] * setting.arrived(at_us))
+    asked = workload.subscribers[channel]
+    told = told_us(epochs, channel, at_us, message_us=setting.message_us, failure=failure, asked=asked)
+    there = asked * setting.arrived(at_us)
+    known = there if failure is None else np.minimum(there, failure.known(asked, channel, told))
+    heard = np.where(told < NEVER_US, known, 0.0)
+    return Waits(channel, at_us, told - at_us, heard, there - heard)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-ZIPF: Final = 0.5
 MINUTE_US: Final = 60 * SECOND_US
 HOUR_US: Final = 60 * MINUTE_US
 DAY_US: Final = 24 * HOUR_US
@@ -57,10 +56,11 @@ class Workload:
         """Number of subscriptions to all channels."""
         return int(self.subscribers.sum())
 
-    def factors(self, subscribers: Ints | None = None) -> Factors:
+    def factors(self, subscribers: Ints | None = None, update_interval_us: Floats | None = None) -> Factors:
         """Return the input of an allocation; a poll costs 1."""
         asked = self.subscribers if subscribers is None else subscribers
-        return Factors(asked, np.ones(len(self)), self.update_interval_us)
+        interval_us = self.update_interval_us if update_interval_us is None else update_interval_us
+        return Factors(asked, np.ones(len(self)), interval_us)
 
 
 def a_workload(*, channels: int, subscriptions: int, seed: int) -> Workload:
@@ -79,7 +79,7 @@ def a_workload(*, channels: int, subscriptions: int, seed: int) -> Workload:
 
 def zipf(channels: int, subscriptions: int, dice: np.random.Generator) -> Ints:
     """Return the subscribers of the channels by popularity: one each, the others drawn at random."""
-    share = np.arange(1, channels + 1, dtype=np.float64) ** -ZIPF
+    share = 1 / np.sqrt(np.arange(1, channels + 1, dtype=np.float64))
     return 1 + dice.multinomial(subscriptions - channels, share / share.sum())
 
 
@@ -90,7 +90,8 @@ def update_intervals_us(channels: int, dice: np.random.Generator) -> Ints:
     quick = _log_uniform(10 * MINUTE_US, HOUR_US, spread)
     slow = _log_uniform(HOUR_US, 5 * DAY_US, spread)
     found = np.where(lot < QUICK_SHARE, quick, np.where(lot < 1 - SILENT_SHARE, slow, 7 * DAY_US))
-    return np.asarray(found, np.int64)
+    # Whole seconds: powers differ in their last digit between processors, and a run must not.
+    return np.asarray(np.round(found / SECOND_US), np.int64) * SECOND_US
 
 
 def _log_uniform(low: float, high: float, spread: Floats) -> Floats:

@@ -10,7 +10,7 @@ from penstock.core.streams.ticks import TICKS_PER_S
 from penstock.model.instant import SECOND_US
 from penstock_lab.sim.faults import FaultOptions
 from penstock_lab.sim.link import LinkOptions
-from penstock_lab.sim.streams.checks import problems
+from penstock_lab.sim.streams.checks import on_the_way, problems
 from penstock_lab.sim.streams.network import StreamNetwork, Tree
 from penstock_lab.sim.streams.node import NetworkOptions, StreamPublisher
 from penstock_lab.sim.world import World
@@ -31,6 +31,9 @@ HEADER: Final = 260
 bytes, so that 500 a second fit into 250 KB/s (its Figure 4) and not into 150 KB/s (its Figure 13)."""
 WINDOW: Final = 25
 """Messages of a pubend that its publishers have in flight: 0.2 s of them."""
+
+DRAIN_S: Final = 60
+"""Seconds that a run goes on without publication, at most, until everything has arrived."""
 
 SIMPLE: Final = Tree(root="PB", parents={"IB": "PB", "SB1": "IB", "SB2": "IB"})
 
@@ -70,6 +73,8 @@ class GryphonSetting:
     fair: bool = True
     stop: Callable[[Sample], bool] | None = None
     """Ends the run early once it returns true for a sample."""
+    drain_s: int = DRAIN_S
+    """Longest wait for messages on their way when publication has ended; 0 where they never come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,12 @@ class Played:
     bytes_down: Mapping[str, int]
     """Bytes that each link has carried downwards, by the node below it."""
     problems: list[str]
-    """Violations in its history; acknowledged messages still on the way at the end do not count."""
+    """Violations in its history. Acknowledged messages that never came count, except in a run that is not
+    drained: there only those that a subscriber's stream has passed."""
+    on_the_way: int = 0
+    """Acknowledged messages that had not reached a subscriber when publication ended."""
+    undelivered: int = 0
+    """… and that had not when the run ended."""
 
     def between(self, since: int, until: int) -> list[Sample]:
         """Return the samples between two seconds."""
@@ -152,18 +162,21 @@ def play(setting: GryphonSetting, *, seed: int, told: Callable[[int], None] | No
     alerts: list[AlertSeen] = []
     dice = world.dice("publishers")
     root = network.nodes[setting.tree.root]
+    publishers = []
     for pubend in PUBENDS:
         one = network.pubend(pubend)
         one.control = _Heard(pubend, one.control, world, alerts)
-        StreamPublisher(
-            world,
-            root,
-            pubend,
-            every_us=SECOND_US * len(PUBENDS) // RATE,
-            window=WINDOW,
-            body=lambda number: number.to_bytes(4) + bytes(PAYLOAD - 4),
-            until_us=setting.seconds * SECOND_US,
-            start_us=dice.randrange(8_000),
+        publishers.append(
+            StreamPublisher(
+                world,
+                root,
+                pubend,
+                every_us=SECOND_US * len(PUBENDS) // RATE,
+                window=WINDOW,
+                body=lambda number: number.to_bytes(4) + bytes(PAYLOAD - 4),
+                until_us=setting.seconds * SECOND_US,
+                start_us=dice.randrange(8_000),
+            )
         )
     probe = _Probe(network)
     samples: list[Sample] = []
@@ -174,12 +187,20 @@ def play(setting: GryphonSetting, *, seed: int, told: Callable[[int], None] | No
             told(second)
         if setting.stop is not None and setting.stop(samples[-1]):
             break
-    found = [one for one in problems(network.history, setting.tree) if "never got" not in one]
     down = {
         child: network.nodes[parent].links[child].statistics().bytes
         for child, parent in setting.tree.parents.items()
     }
-    return Played(samples, alerts, down, found)
+    for publisher in publishers:
+        publisher.stop()
+    waiting = undelivered = on_the_way(network.history)
+    for _ in range(setting.drain_s):
+        if not undelivered:
+            break
+        world.run(world.now_us + SECOND_US)
+        undelivered = on_the_way(network.history)
+    found = problems(network.history, setting.tree, waiting=not setting.drain_s)
+    return Played(samples, alerts, down, found, waiting, undelivered)
 
 
 def _options(setting: GryphonSetting) -> NetworkOptions:

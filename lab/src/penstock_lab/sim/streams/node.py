@@ -298,6 +298,10 @@ class StreamPublisher:
         node.on_acknowledged[pubend] = self._acknowledged
         world.clock.at(start_us, self._turn)
 
+    def stop(self) -> None:
+        """Publish nothing more."""
+        self._until_us = self._world.now_us
+
     def _turn(self) -> None:
         """Publish the message that is due, or wait if too many are unacknowledged."""
         if self._world.now_us >= self._until_us:

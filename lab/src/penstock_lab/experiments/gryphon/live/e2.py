@@ -71,7 +71,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
                 "< 1 MB",
                 f"{queue / KB:,.0f} KB",
                 ok=queue < scale * KB * KB,
-                note=f"asked for: {scale * KB:,.0f} KB, as rates are scaled down",
+                note=f"fails at {scale * KB:,.0f} KB, as rates are scaled down",
             ),
             checked((played,)),
         ),
