@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import msgspec
 import pytest
+from aiohttp import web
 from playwright.async_api import async_playwright, expect
 
 from penstock.client import Client
@@ -202,6 +204,66 @@ async def test_the_dashboard_adds_pauses_and_removes_pages(tmp_path: Path) -> No
         await page.get_by_role("button", name="Remove", exact=True).click()
         await page.locator("#confirm-yes").click()
         await expect(page.locator("#channel-rows tr")).to_have_count(0)
+
+
+def with_tips(server: WebServer) -> str:
+    """A page with a tip that every request shows another one of, behind markup that is text."""
+    tips = iter(range(10_000))
+
+    def page(_: web.BaseRequest) -> web.Response:
+        number = next(tips)
+        said = f"{('tea', 'rice', 'salt')[number % 3]} &lt;b&gt; number {number}"
+        text = html("A steady line").replace("</main>", f"<div class='tip'><p>Tip: {said}</p></div></main>")
+        return web.Response(text=text, content_type="text/html")
+
+    return server.page("/tips", page)
+
+
+async def commanded(node: Up, *words: str) -> str:
+    """What `penstock channels` says."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "penstock", "channels", *words, "--url", node.window),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 120)
+    assert process.returncode == 0, out
+    return out.decode()
+
+
+async def test_what_is_muted_is_shown_with_its_evidence_and_a_click_unmutes_it(tmp_path: Path) -> None:
+    async with WebServer() as server, up(tmp_path) as node, dashboard(node) as page:
+        url = with_tips(server)
+        await node.ask("/channels/add", {"url": url})
+        await node.first_version(url)
+        said = await commanded(node, "why", url)
+        assert "Muted at /main/div.tip/p in 'Tip: " in said
+        assert "Two fetches of one moment differed in" in said
+        await page.locator("#channel-rows .who button").click()
+        muted = page.locator(".muted li").first
+        await expect(muted.locator("code")).to_have_text("/main/div.tip/p", timeout=120_000)
+        await expect(muted.locator("small")).to_contain_text("Two fetches of one moment differed in")
+        await expect(page.locator(".muted q").first).to_contain_text("<b> number")
+        await expect(page.locator(".muted mark").first).to_have_text(re.compile(r"tea|rice|salt|\d"))
+        await expect(page.locator(".history")).to_contain_text("Nothing so far.")
+        await muted.get_by_role("button", name="Unmute").click()
+        await expect(page.locator("#channel-said")).to_contain_text("are told from now on", timeout=120_000)
+        await expect(page.locator(".history ins").first).to_be_visible(timeout=120_000)
+        await expect(page.locator(".muted li")).to_have_count(0, timeout=120_000)
+        assert "Muted at" not in await commanded(node, "why", url)
+
+
+async def test_a_command_unmutes_a_place(tmp_path: Path) -> None:
+    async with WebServer() as server, up(tmp_path) as node:
+        url = with_tips(server)
+        await node.ask("/channels/add", {"url": url})
+        await node.first_version(url)
+        (found, *_) = json.loads(await commanded(node, "why", url, "--json"))["muted"]
+        assert (found["place"], found["text"].startswith("Tip: ")) == ("/main/div.tip/p", True)
+        assert "are told from now on" in await commanded(node, "unmute", url, found["place"])
+        async with asyncio.timeout(120):
+            while not (await node.ask(f"/channels/history?url={url}"))["deltas"]:
+                await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("own", [True, False])

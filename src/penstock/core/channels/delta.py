@@ -35,6 +35,17 @@ class Change(msgspec.Struct, frozen=True):
         return "replaced" if self.new else "removed"
 
 
+class Between(msgspec.Struct, frozen=True):
+    """What a price or version was since it was told last: moves that had no message of their own."""
+
+    at: int
+    """Index of the line in the old version."""
+    old: str
+    values: tuple[str, ...]
+    """The latest of them, oldest first."""
+    new: str
+
+
 class DeltaItem(msgspec.Struct, frozen=True):
     """A feed item that is new, changed or gone."""
 
@@ -70,6 +81,8 @@ class Delta(msgspec.Struct, frozen=True):
     """`crc_of` the lines it applies to; 0: unknown."""
     left_out: tuple[int, int, int] = (0, 0, 0)
     """Lines added, lines removed and new items of the changes that were left out."""
+    between: tuple[Between, ...] = ()
+    """Prices and versions that moved more than once since they were told last."""
 
 
 def crc_of(lines: Sequence[str]) -> int:

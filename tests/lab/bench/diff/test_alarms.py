@@ -20,12 +20,13 @@ from penstock_lab.bench.diff.subscription import (
     moments,
 )
 
-NOISES = {**split.SEEN_NOISES, **split.HELD_OUT_NOISES}
+NOISES = {**split.SEEN_NOISES, **split.HELD_OUT_NOISES, **split.FRESH_NOISES}
 EDITS = {**split.SEEN_EDITS, **split.HELD_OUT_EDITS}
 
 
 def test_no_kind_is_seen_and_held_out() -> None:
     assert not set(split.SEEN_NOISES) & set(split.HELD_OUT_NOISES)
+    assert not set(split.FRESH_NOISES) & {*split.SEEN_NOISES, *split.HELD_OUT_NOISES}
     assert not set(split.SEEN_EDITS) & set(split.HELD_OUT_EDITS)
     assert not set(split.DRAWN_NOISES) & set(split.ONCE_HELD_OUT_NOISES)
     assert {**split.DRAWN_NOISES, **split.ONCE_HELD_OUT_NOISES} == split.SEEN_NOISES

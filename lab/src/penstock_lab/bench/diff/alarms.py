@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Final
 from penstock_lab.bench.diff import feed_changes, feeds
 from penstock_lab.bench.diff.corpus.edits import with_deadline
 from penstock_lab.bench.diff.corpus.sites import Visit, a_page
-from penstock_lab.bench.diff.corpus.split import HELD_OUT_EDITS, HELD_OUT_NOISES, SEEN_EDITS, SEEN_NOISES
+from penstock_lab.bench.diff.corpus.split import (
+    FRESH_NOISES,
+    HELD_OUT_EDITS,
+    HELD_OUT_NOISES,
+    SEEN_EDITS,
+    SEEN_NOISES,
+)
 from penstock_lab.bench.diff.speed import speed_rows
 from penstock_lab.bench.diff.subscription import (
     EVERYTHING,
@@ -221,11 +227,13 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
     steps = iter(range(100))
 
     def step(what: str) -> None:
-        progress(next(steps), 6, what)
+        progress(next(steps), 7, what)
 
     step("false alarms, held-out kinds")
     held = _subscriptions(HELD_OUT_NOISES, quick=quick)
     ours = false_alarms(held, Ours)
+    step("false alarms, kinds written last")
+    last = false_alarms([(case, WEEK) for case in noise_cases(FRESH_NOISES, pages=1, mixes=0)], Ours)
     step("false alarms of others")
     short = [(case, DAY // 4) for case, _ in held]
     others = {name: false_alarms(short, each) for name, each in RIVALS.items()}
@@ -244,6 +252,7 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
     rows = [
         *alarm_rows(ours, others),
         *edit_rows(found, rivals_found),
+        BenchmarkRow("false alarms per subscription-week, kinds written last", last.week / last.weeks, ""),
         BenchmarkRow("false alarms per poll, seen kinds, first hours", seen.per_poll, "%"),
         BenchmarkRow("edits found, seen kinds", seen_found.share, "%"),
         _under("false alarms, feeds and JSON", 100 * feed_alarms / feed_cases, "%", 1.0),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock import limits
-from penstock.core.channels.delta import Change, Delta, DeltaItem
+from penstock.core.channels.delta import Between, Change, Delta, DeltaItem
 from penstock.core.channels.difference.content import ContentKind  # noqa: TC001  # msgspec reads the annotations
 from penstock.core.channels.difference.hunks import hunks
 from penstock.errors import ChannelError, printable
@@ -36,6 +36,8 @@ class _Message(msgspec.Struct, frozen=True):
     items: tuple[DeltaItem, ...] = ()
     cut: bool = False
     old_crc: int = 0
+    between: tuple[Between, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Left out where nothing moved more than once."""
 
 
 def to_json(delta: Delta) -> bytes:
@@ -65,6 +67,7 @@ def _message(delta: Delta) -> _Message:
         delta.items,
         delta.cut,
         delta.old_crc,
+        delta.between or msgspec.UNSET,
     )
 
 
@@ -78,7 +81,7 @@ def _counts(delta: Delta | _Message) -> tuple[int, int, int]:
 
 
 def _cut(delta: Delta) -> Delta:
-    bare = msgspec.structs.replace(delta, changes=(), items=(), cut=True)
+    bare = msgspec.structs.replace(delta, changes=(), items=(), cut=True, between=())
     room = limits.DELTA_BYTES - len(msgspec.json.encode(_message(bare))) - _SPARE_BYTES
     items: list[DeltaItem] = []
     changes: list[Change] = []
@@ -120,6 +123,7 @@ def from_json(body: bytes) -> Delta:
         message.cut,
         message.old_crc,
         (added, removed, new_items) if message.cut else (0, 0, 0),
+        message.between or (),
     )
 
 
@@ -167,9 +171,17 @@ def _text(delta: Delta) -> Iterator[str]:
                 a, b = _narrowed(old, new)
                 yield f"- {printable(a)}"
                 yield f"+ {printable(b)}"
+            yield from (f"  {printable(said)}" for said in _between(delta, change))
             continue
         yield from (f"- {printable(_short(line))}" for line in change.old)
         yield from (f"+ {printable(_short(line))}" for line in change.new)
+
+
+def _between(delta: Delta, change: Change) -> Iterator[str]:
+    """Moves of the prices and versions of a change, as people write them."""
+    for found in delta.between:
+        if change.at <= found.at < change.at + len(change.old):
+            yield " → ".join([found.old, *found.values, found.new])
 
 
 def _item_text(item: DeltaItem) -> Iterator[str]:
@@ -190,7 +202,8 @@ def _html(delta: Delta) -> Iterator[str]:
             yield f"<p><b>{item.kind}</b> {name}{'<br>' + text if text and item.kind != 'gone' else ''}</p>"
         return
     for change in delta.changes:
-        yield f"<p>{_change_html(change)}</p>"
+        said = "".join(f"<br>{escape(said)}" for said in _between(delta, change))
+        yield f"<p>{_change_html(change)}{said}</p>"
 
 
 def _change_html(change: Change) -> str:

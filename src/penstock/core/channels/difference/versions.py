@@ -240,7 +240,8 @@ class Versions:
             return Look(withheld=bool(found) and quiet, unproven=memory.unproven)
         memory = retold(study.memory(), found, (state.lines, self._places()), (lines, places))
         self._state = msgspec.structs.replace(state, memory=memory)
-        return Look(self._next(content, changes, lines, places, history=print_, now_us=now_us))
+        delta = self._next(content, changes, lines, places, history=print_, now_us=now_us)
+        return Look(msgspec.structs.replace(delta, between=study.between(found)))
 
     def _changed(self, found: Sequence[Hunk], content: Content) -> tuple[list[Change], list[str], list[str]]:
         """Changes that make the hunks; and the new lines and places."""

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import limits
-from penstock.core.channels.delta import apply
-from penstock.core.channels.difference import Content, Rules, Versions, VersionsState, read
+from penstock.core.channels.delta import Between, Delta, apply
+from penstock.core.channels.difference import Content, Rules, Versions, VersionsState, read, text_of
+from penstock.core.channels.difference.formats import from_json, html_of, to_json
 from penstock.errors import ChannelError
 
 URL = "https://x.example/"
@@ -38,6 +39,8 @@ class Subscription:
         self.now_us = NOW
         self.asked = 0
         """Second fetches."""
+        self.delta: Delta | None = None
+        """What was told last."""
         for each in looks:
             self.look(each)
 
@@ -53,6 +56,7 @@ class Subscription:
         if look.delta is None or not before:
             return []
         assert tuple(apply(look.delta, before)) == self.versions.lines
+        self.delta = look.delta
         return [
             f"{sign}{line}"
             for change in look.delta.changes
@@ -238,6 +242,146 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(memory.pool) <= limits.NOISE_POOL
     for heats in (memory.places, memory.orders, memory.columns):
         assert len(heats) <= limits.NOISE_PLACES
+
+
+def test_a_price_that_moves_again_is_told_when_two_looks_agree_with_what_it_was_between() -> None:
+    watched = Subscription(*[page(price="EUR 49.00")] * 3)
+    assert watched.look(page(price="EUR 45.00")) == ["-Lamp for EUR 49.00", "+Lamp for EUR 45.00"]
+    assert watched.look(page(price="EUR 47.00")) == []
+    assert watched.look(page(price="EUR 44.00")) == []
+    assert watched.look(page(price="EUR 39.00")) == []
+    assert watched.look(page(price="EUR 39.00")) == ["-Lamp for EUR 45.00", "+Lamp for EUR 39.00"]
+    assert watched.delta is not None
+    assert watched.delta.between == (Between(1, "45.00", ("47.00", "44.00"), "39.00"),)
+    assert "  45.00 → 47.00 → 44.00 → 39.00" in text_of(watched.delta)
+    assert "45.00 → 47.00 → 44.00 → 39.00</p>" in html_of(watched.delta)
+    assert from_json(to_json(watched.delta)) == watched.delta
+    assert watched.look(page(price="EUR 39.00")) == []
+
+
+def test_a_price_that_returns_to_what_was_told_is_not_told() -> None:
+    watched = Subscription(*[page(price="EUR 49.00")] * 3)
+    watched.look(page(price="EUR 45.00"))
+    assert watched.look(page(price="EUR 47.00")) == []
+    assert [watched.look(page(price="EUR 45.00")) for _ in range(3)] == [[]] * 3
+
+
+def test_every_price_of_a_week_with_two_a_day_is_told() -> None:
+    watched = Subscription(*[page(price="EUR 49.00")] * 3)
+    told = 0
+    for number in range(14):
+        shown = page(price=f"EUR {40 + number * 7 % 13}.00")
+        told += sum(map(bool, (watched.look(shown, later_us=4 * HOUR) for _ in range(3))))
+    assert told == 14
+
+
+def test_an_exchange_rate_is_told_once_and_then_known() -> None:
+    watched = Subscription(*[page(price="EUR 49.00")] * 3)
+    told = [watched.look(page(price=f"EUR {50 + number}.17")) for number in range(200)]
+    assert sum(map(bool, told)) == 1
+    (muted,) = watched.versions.muted(now_us=watched.now_us)
+    assert (muted.part, muted.text) == ("50.17", "Lamp for EUR 50.17")
+
+
+def test_prices_of_a_whole_column_that_move_together_twice_are_an_exchange_rate() -> None:
+    def shop(rate: float) -> Content:
+        rows = "".join(f"<tr><td>{good}<td>USD {n * rate:.2f}" for n, good in enumerate(GOODS, 3))
+        return html(f"<main><table>{rows}</table></main>")
+
+    watched = Subscription(*[shop(1)] * 3)
+    assert watched.look(shop(1.01))
+    assert [watched.look(shop(1.01 + n / 100)) for n in (1, 2, 2, 3)] == [[]] * 4
+
+
+GOODS = ("lamp", "tent", "boat", "drum", "sofa")
+
+
+def test_three_prices_of_a_shop_are_told_each_time() -> None:
+    def shop(*less: int) -> Content:
+        rows = "".join(
+            f"<tr><td>{good}<td>USD {50 + n - cut}"
+            for n, (good, cut) in enumerate(zip(goods, less, strict=True))
+        )
+        return html(f"<main><table>{rows}</table></main>")
+
+    goods = [f"{good} {kind}" for good in GOODS for kind in ("small", "large")]
+    none = [0] * 10
+    watched = Subscription(*[shop(*none)] * 3)
+    for number in range(1, 4):
+        shown = shop(*(number if n < 3 else 0 for n in range(10)))
+        told = [watched.look(shown, later_us=HOUR) for _ in range(2)]
+        assert sum(len(lines) for lines in told) == 6
+
+
+def test_lists_that_are_sorted_by_their_numbers_are_silent_from_the_second_move_on() -> None:
+    def table(*points: int) -> Content:
+        teams = sorted(zip(points, ("Reds", "Blues", "City", "Rovers"), strict=True), reverse=True)
+        return html("<main><h1>Cup</h1><ol>" + "".join(f"<li>{team} {n}</li>" for n, team in teams) + "</ol>")
+
+    watched = Subscription(*[table(20, 19, 18, 17)] * 3)
+    assert watched.look(table(20, 21, 18, 17)) == ["+Blues 21", "-Blues 19"]
+    assert watched.look(table(20, 21, 18, 22)) == []
+    assert watched.look(table(23, 21, 25, 22)) == []
+    assert watched.look(
+        html("<main><h1>Cup</h1><ol><li>Reds 23<li>United 22<li>City 25<li>Blues 21<li>Rovers 22")
+    )
+
+
+def test_a_timetable_goes_on_by_itself() -> None:
+    def board(now_us: int, price: str = "10") -> Content:
+        first = now_us // (170 * MINUTE) * 170 + 290  # in a zone two hours ahead
+        times = [first + 170 * n for n in range(4)]
+        rows = [
+            f"{at // 60 % 24:02}:{at % 60:02} to {('Rome', 'Oslo', 'Lima')[at // 170 % 3]}" for at in times
+        ]
+        return html(
+            f"<main><p>Lamp for {price}</p><ul>{''.join(f'<li>{row}</li>' for row in rows)}</ul></main>"
+        )
+
+    watched = Subscription()
+    told = [watched.look(board(watched.now_us + 15 * MINUTE)) for _ in range(300)]
+    assert sum(map(bool, told)) <= 2
+    assert watched.look(board(watched.now_us + 15 * MINUTE, "11")) == ["-Lamp for 10", "+Lamp for 11"]
+
+
+def test_a_list_of_news_with_times_is_told_line_by_line() -> None:
+    def listed(count: int) -> Content:
+        items = [
+            f"<li>{n * 37 // 60 % 24:02}:{n * 37 % 60:02} {word(n)} {word(n + 7)}</li>" for n in range(count)
+        ]
+        return html(f"<main><ul>{''.join(items[-5:][::-1])}</ul></main>")
+
+    watched = Subscription(*[listed(6)] * 3)
+    for count in range(7, 30):
+        told = [watched.look(listed(count), later_us=HOUR), watched.look(listed(count), later_us=HOUR)]
+        assert any(f"{word(count - 1)} {word(count + 6)}" in line for line in told[0]), count
+
+
+def word(number: int) -> str:
+    return "".join(chr(ord("a") + (number * step) % 23) for step in (3, 5, 7, 11, 13))
+
+
+def test_a_number_that_moved_often_needs_no_new_proof_after_a_rest() -> None:
+    watched = Subscription(*[page(code="1")] * 3)
+    for number in range(2, 9):
+        watched.look(page(code=str(number)))
+    rest = [watched.look(page(code="8"), later_us=HOUR) for _ in range(24 * 5)]
+    assert rest == [[]] * len(rest)
+    assert watched.look(page(code="9")) == []
+
+
+def test_what_differs_at_every_fetch_is_told_once_a_person_asked_for_it() -> None:
+    watched = settled((page(code="1"), page(code="2")))
+    watched.versions.unmute("/main/p")
+    assert watched.look((page(code="3"), page(code="4")))[-1].startswith("+Your code for support is")
+
+
+def test_a_clock_that_was_set_back_does_no_harm() -> None:
+    watched = Subscription(*[page(price="EUR 49.00")] * 3)
+    watched.look(page(price="EUR 45.00"))
+    watched.now_us -= 100_000 * HOUR
+    watched.look(page(price="EUR 44.00"))
+    assert watched.look(page(price="EUR 44.00"))[-1] == "+Lamp for EUR 44.00"
 
 
 TEXTS = st.lists(

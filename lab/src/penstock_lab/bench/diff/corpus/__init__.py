@@ -4,5 +4,7 @@ sites.py   pages of six kinds of sites in six languages
 words.py   the words of these languages
 noises.py  kinds of noise: what time, visitors and servers do to a page
 edits.py   kinds of edits: what a subscriber should be told of
+unseen.py  more kinds of noise and edits, held out
+fresh.py   kinds of noise that were written last, held out
 split.py   which kinds are held out
 """

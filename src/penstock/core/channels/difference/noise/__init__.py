@@ -4,7 +4,9 @@ calendar.py   dates, clock times, weekdays and ages in a line, in some thirty la
 clocks.py     whether such an expression moved only because time passed
 tokens.py     a line as tokens, and in which of them two lines differ
 slots.py      which line of one look is which line of another
-memory.py     how often each part moved; what is muted, on what evidence
+heat.py       how often a part moved, and whether that mutes it
+memory.py     what is remembered of a page; what is muted, on what evidence
+lists.py      what the lines of one place show together: turnover, order, columns
 study.py      one look against what was told: learns, then judges
 confirm.py    what two fetches of one moment share
 """

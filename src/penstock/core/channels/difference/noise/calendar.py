@@ -71,9 +71,31 @@ def _words() -> _Words:
     return msgspec.json.decode(data, type=_Words)
 
 
+class _Starts(NamedTuple):
+    """Cheap tests that spare most lines the search: what an expression has to begin with."""
+
+    single: frozenset[str]
+    """Words that are an expression themselves."""
+    now: frozenset[str]
+    """First words of phrases for a moment ago."""
+    phrases: frozenset[str]
+    """First signs of ages without a number: Hebrew and Arabic have words for two hours and the like."""
+    spans: dict[str, tuple[int, ...]]
+    """Lengths of the words behind a number, longest first, by their first two characters."""
+
+
 @cache
-def _longest_span() -> int:
-    return max(map(len, _words().spans))
+def _starts() -> _Starts:
+    words = _words()
+    lengths: dict[str, set[int]] = {}
+    for after in words.spans:
+        lengths.setdefault(after[:2], set()).add(len(after))
+    return _Starts(
+        frozenset([*words.weekdays, *words.days]),
+        frozenset(phrase.split()[0] for phrase in words.now),
+        frozenset(phrase[0] for phrase in words.phrases),
+        {start: tuple(sorted(found, reverse=True)) for start, found in lengths.items()},
+    )
 
 
 _NOW_GRAIN_S: Final = 120
@@ -91,6 +113,7 @@ _DAY_BEFORE: Final = re.compile(
 )
 _DAY_AFTER: Final = re.compile(r"\.?[\s-]{1,2}(\d{1,2})(?:st|nd|rd|th|º|ª|\.)?(?![\d:])")
 _YEAR_AFTER: Final = re.compile(r"\.?,?[\s-]{1,2}(?:de |of |del )?(\d{4})(?!\d)")
+_DIGIT: Final = re.compile(r"\d")
 _COUNT: Final = re.compile(r"(?<![A-Za-z0-9_.,:/])\d{1,9}(?:[.,]\d{1,2})?(?![\d:/])")
 _DAY_CHARS: Final = 12
 _LINE_CHARS: Final = 2_000
@@ -101,14 +124,22 @@ def moments(line: str) -> list[Moment]:
     low = line.lower()
     if len(low) != len(line) or len(line) > _LINE_CHARS:  # rare letters change their length
         return []
-    found = [
-        *_dates(low),
-        *_word_dates(low),
-        *_clocks(low),
-        *_spans(low),
-        *_single_words(low),
-        *_numbers(low),
-    ]
+    said = set(_WORD.findall(low))
+    words = _words()
+    found: list[Moment] = []
+    if _DIGIT.search(low):
+        found += _dates(low)
+        if not words.months.keys().isdisjoint(said):
+            found += _word_dates(low)
+        found += _clocks(low)
+        found += _spans(low)
+        found += _numbers(low)
+    elif not said.isdisjoint(words.ones):
+        found += _spans(low)
+    if not said.isdisjoint(_starts().single):
+        found += _single_words(low)
+    if not low.isascii() or not said.isdisjoint(_starts().now):
+        found += _phrases(low)
     found.sort(key=lambda moment: (moment.start, -moment.end))
     kept: list[Moment] = []
     for moment in found:
@@ -248,12 +279,17 @@ def _counts(low: str) -> Iterator[tuple[int, int, float]]:
 
 
 def _span(low: str, start: int, number_end: int, count: float) -> Moment | None:
-    spans = _words().spans
-    for length in range(min(_longest_span(), len(low) - number_end), 0, -1):
+    spans, starts = _words().spans, _starts().spans
+    behind = low[number_end : number_end + 2]
+    for length in (*starts.get(behind, ()), *(starts.get(behind[:1], ()) if behind[1:] else ())):
         after = low[number_end : number_end + length]
         entries = spans.get(after)
         end = number_end + length
-        if entries is None or (after[-1].isascii() and after[-1].isalpha() and low[end : end + 1].isalnum()):
+        if (
+            entries is None
+            or len(after) < length
+            or (after[-1].isascii() and after[-1].isalpha() and low[end : end + 1].isalnum())
+        ):
             continue  # a part of a word, or of a code
         best = max(
             (entry for entry in entries if low.endswith(entry[0], 0, start)),
@@ -282,11 +318,15 @@ def _single_words(low: str) -> Iterator[Moment]:
             meanings.append(Meaning("relative day", words.days[word], DAY_S))
         if meanings:
             yield Moment(*match.span(), tuple(meanings))
+
+
+def _phrases(low: str) -> Iterator[Moment]:
+    words = _words()
     for phrase in words.now:
         at = low.find(phrase)
         if at >= 0:
             yield Moment(at, at + len(phrase), (Meaning("span", 0, _NOW_GRAIN_S, sign=-1),))
-    if not low.isascii():
+    if not _starts().phrases.isdisjoint(low):
         for phrase, (seconds, unit_s, sign) in words.phrases.items():
             at = low.find(phrase)
             if at >= 0:

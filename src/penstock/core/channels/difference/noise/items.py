@@ -13,17 +13,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock.core.channels.difference.noise.clocks import passed
-from penstock.core.channels.difference.noise.memory import (
-    COLD,
-    FORM,
-    NUMBER_MOVES,
-    QUIET_LOOKS,
-    Memory,
-    bounded,
-    hash_of,
-)
+from penstock.core.channels.difference.noise.heat import COLD, NUMBER_MOVES, QUIET_LOOKS
+from penstock.core.channels.difference.noise.lists import MASS
+from penstock.core.channels.difference.noise.memory import FORM, Memory, bounded, hash_of
 from penstock.core.channels.difference.noise.slots import aligned
-from penstock.core.channels.difference.noise.study import MASS
 from penstock.core.channels.difference.noise.tokens import deviation, is_number, skeleton, token_at
 
 if TYPE_CHECKING:

@@ -1,10 +1,4 @@
-"""What is remembered about the noise of one channel: how often which part of it moved, and when.
-
-`Heat` counts moves. A part that two fetches of one moment show differently is muted at once; between polls
-the second move of a number mutes it, words and whole lines need three. Heat cools: after half a day of
-stillness for each move, or a week, the part is content again. A part that was muted on weak evidence and
-then stayed as it is is told after all, late.
-"""
+"""What is remembered about the noise of one channel: how often which part of it moved, and when."""
 
 from __future__ import annotations
 
@@ -15,9 +9,10 @@ from xxhash import xxh3_64_intdigest
 
 from penstock import limits
 from penstock.core.channels.difference.hunks import Hunk
-from penstock.core.channels.difference.noise.tokens import rekeyed, token_at
+from penstock.core.channels.difference.noise.heat import COLD, NUMBER_MOVES, QUIET_LOOKS, WORD_MOVES, Heat
+from penstock.core.channels.difference.noise.slots import moved_lines
+from penstock.core.channels.difference.noise.tokens import is_stated, rekeyed, token_at
 from penstock.errors import ChannelError
-from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,86 +23,12 @@ def hash_of(place: str, text: str) -> int:
     return xxh3_64_intdigest(f"{place}\x00{text}".encode())
 
 
-HOUR_US: Final = 3_600 * SECOND_US
-
-WINDOW_US: Final = 36 * HOUR_US
-"""Moves further apart than this do not add up; with rare polls, more than two polls apart."""
-RARE_US: Final = 12 * HOUR_US
-"""Looks further apart than this teach nothing about words and lines."""
-KEEP_US: Final = 12 * HOUR_US
-"""How long each move keeps a part muted; with rare polls, two polls."""
-STILL_LOOKS: Final = 12
-"""Looks after which what a pair showed differently, and what then changed once and stayed, was an edit."""
-FIRM: Final = 14
-"""Most moves that are counted, and the weight of a pair: a week without a move."""
-SETTLED: Final = 4
-"""Moves from which a part that cools stays as it is silently; after fewer it is told, late."""
-NUMBER_MOVES: Final = 2
-WORD_MOVES: Final = 3
-QUIET_LOOKS: Final = 2
-"""Looks after the first that only teach: the third fetch some minutes later, and the first regular poll."""
-
 WHOLE: Final = -1
 """Key of a slot: another line stands in its place."""
 GONE: Final = -2
 """Key of a slot: the line is missing."""
 
 
-class Heat(msgspec.Struct, frozen=True, array_like=True):
-    """How often something moved, and when last."""
-
-    moves: int = 0
-    at_us: int = 0
-    sure: bool = False
-    """Whether two fetches of one moment differed in it."""
-    again: int = 0
-    """Moves since then."""
-    still: int = 0
-    """Looks since the last move."""
-
-    def moved(self, *, now_us: int, gap_us: int, words: bool = False, teaching: bool = False) -> Heat:
-        """The heat after a move between two looks that are `gap_us` apart.
-
-        `words`: not a number, so that moves between rare looks say nothing: who polls once a day wants to be
-        told of a new menu every day. `teaching`: the looks are minutes apart and nothing is told yet, so that
-        a second move is enough.
-        """
-        if words and gap_us > RARE_US:
-            return self
-        recent = self.moves > 0 and now_us - self.at_us <= max(WINDOW_US, 5 * gap_us // 2)
-        if not recent:
-            return Heat(1, now_us)
-        more = WORD_MOVES - 1 if teaching else 1
-        return Heat(min(self.moves + more, FIRM), now_us, self.sure, self.again + self.sure)
-
-    def rested(self) -> Heat:
-        """The heat after a look at which it did not move."""
-        return msgspec.structs.replace(self, still=self.still + 1)
-
-    def seen(self, *, now_us: int) -> Heat:
-        """The heat after two fetches of one moment differed."""
-        return Heat(FIRM, now_us, sure=True)
-
-    def mutes(self, need: int, *, now_us: int, gap_us: int) -> bool:
-        """Whether it is muted now, if so many moves are needed."""
-        if self.moves < need and not self.sure:
-            return False
-        if self.still >= STILL_LOOKS and self.sure and self.again < NUMBER_MOVES:
-            return False  # an edit between the two fetches of the pair, which has stayed
-        return now_us - self.at_us <= self.moves * max(KEEP_US, 2 * gap_us)
-
-    @property
-    def unproven(self) -> bool:
-        """Whether only a pair speaks for it, so that it may be an edit between the two fetches."""
-        return self.sure and self.again < NUMBER_MOVES and self.still <= STILL_LOOKS
-
-    @property
-    def firm(self) -> bool:
-        """Whether there is much evidence."""
-        return self.sure or self.moves >= SETTLED
-
-
-COLD: Final = Heat()
 _Key = TypeVar("_Key", str, int)
 
 
@@ -123,6 +44,8 @@ class Slot(msgspec.Struct, frozen=True, array_like=True):
     calm: tuple[int, ...] = ()
     """Keys whose present deviation is noise."""
     heat: dict[int, Heat] = {}
+    passed: dict[int, tuple[str, ...]] = {}
+    """What stood where somebody states something since it was told last, without what stands there now."""
 
 
 class Stranger(msgspec.Struct, frozen=True, array_like=True):
@@ -160,6 +83,8 @@ class Memory(msgspec.Struct, frozen=True):
     """Columns of numbers, by hash of tags and shape, that change in several lines at one look."""
     unmuted: tuple[str, ...] = ()
     """Places that a person wants to hear of, whatever they do."""
+    tables: dict[str, int] = {}
+    """Places that may be timetables: seconds from now to the time that a line named when it went."""
 
     @property
     def teaching(self) -> bool:
@@ -222,7 +147,7 @@ def muted_places(
         text = lines[slot.line]
         for key, heat in sorted(slot.heat.items()):
             part = token_at(text, key)
-            if is_muted(heat, need_of(part, key)):
+            if is_token_muted(heat, text, key, now_us=now_us, gap_us=0):
                 what = f"'{part}'" if part else "this line"
                 found.append(MutedPlace(places[slot.line], text, part, _evidence(heat, what), heat.at_us))
     return found
@@ -231,6 +156,13 @@ def muted_places(
 def need_of(token: str, key: int) -> int:
     """Moves between polls that mute a token."""
     return NUMBER_MOVES if key >= 0 and any(sign.isdigit() for sign in token) else WORD_MOVES
+
+
+def is_token_muted(heat: Heat, line: str, key: int, *, now_us: int, gap_us: int) -> bool:
+    """Whether a part of a told line is muted now."""
+    if heat.moves and not heat.sure and is_stated(line, key):
+        return heat.silences(now_us)
+    return heat.mutes(need_of(token_at(line, key), key), now_us=now_us, gap_us=gap_us)
 
 
 def _evidence(heat: Heat, what: str) -> str:
@@ -255,6 +187,7 @@ def bounded(memory: Memory) -> Memory:
         places=_latest(memory.places),
         orders=_latest(memory.orders),
         columns=_latest(memory.columns),
+        tables=dict([*memory.tables.items()][-limits.NOISE_PLACES :]),
     )
 
 
@@ -273,6 +206,23 @@ def unmuted(memory: Memory, place: str, places: Sequence[str]) -> Memory:
     return msgspec.structs.replace(memory, unmuted=(*memory.unmuted, place)[-limits.NOISE_PLACES :])
 
 
+def _displaced(
+    found: Sequence[Hunk],
+    old: tuple[Sequence[str], Sequence[str]],
+    new: tuple[Sequence[str], Sequence[str]],
+) -> dict[int, int]:
+    """Lines that hunks put elsewhere: where they stood, by where they stand now."""
+    gone: list[tuple[int, tuple[str, str]]] = []
+    came: list[tuple[int, tuple[str, str]]] = []
+    shift = 0
+    for hunk in found:
+        size = hunk.new_end - hunk.new
+        gone += [(i, (old[1][i], old[0][i])) for i in range(hunk.old, hunk.old_end)]
+        came += [(j, (new[1][j], new[0][j])) for j in range(hunk.old + shift, hunk.old + shift + size)]
+        shift += size - (hunk.old_end - hunk.old)
+    return {j: i for i, j in moved_lines(gone, came).items()}
+
+
 def retold(
     memory: Memory,
     found: Sequence[Hunk],
@@ -283,6 +233,7 @@ def retold(
     slots = {slot.line: slot for slot in memory.slots}
     kept: list[Slot] = []
     pool = dict(memory.pool)
+    displaced = _displaced(found, old, new)
     shift = done = 0
     for hunk in [*found, Hunk(len(old[0]), len(old[0]), 0, 0)]:
         kept += [
@@ -300,6 +251,8 @@ def retold(
                 continue
             text, place = new[0][start + n], new[1][start + n]
             heats: dict[int, Heat] = {}
+            i = displaced.get(start + n, i)
+            slot = slots.get(i) if n < gone or start + n in displaced else None
             if slot is not None:
                 keys = rekeyed(old[0][i], text, slot.heat)
                 heats = {

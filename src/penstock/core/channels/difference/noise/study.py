@@ -11,31 +11,39 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from penstock.core.channels.delta import Between
 from penstock.core.channels.difference.hunks import Hunk, joined
 from penstock.core.channels.difference.noise.clocks import passed
-from penstock.core.channels.difference.noise.memory import (
+from penstock.core.channels.difference.noise.heat import (
     COLD,
-    FORM,
-    GONE,
     NUMBER_MOVES,
     QUIET_LOOKS,
-    WHOLE,
     WORD_MOVES,
     Heat,
+    Timing,
+)
+from penstock.core.channels.difference.noise.lists import Churn, Lists
+from penstock.core.channels.difference.noise.memory import (
+    FORM,
+    GONE,
+    WHOLE,
     Memory,
     Slot,
     Stranger,
     bounded,
     hash_of,
+    is_token_muted,
     need_of,
 )
-from penstock.core.channels.difference.noise.slots import ALIKE, LineBlock, aligned, tags_of
+from penstock.core.channels.difference.noise.slots import ALIKE, LineBlock, aligned, moved_lines, tags_of
 from penstock.core.channels.difference.noise.tokens import (
     column,
     deviation,
     is_mostly,
     is_number,
+    is_stated,
     likeness,
+    shape_of,
     skeleton,
     token_at,
 )
@@ -43,15 +51,9 @@ from penstock.core.channels.difference.noise.tokens import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-TURNOVER: Final = 0.4
-"""Share of the lines of a place that must be replaced at a look for the place to be a rotating one."""
-RETURNED: Final = 1 / 3
-"""Share of new lines that were there before: a list that draws from a pool."""
-TURNOVER_GAP_US: Final = 2 * 3_600 * 1_000_000
-"""Longest time between two looks whose turnover counts: in a day the front page of a paper is replaced."""
-MASS: Final = 3
-"""Lines that must change the number in one column at one look for the column to hold counters."""
 _TEXT_CHARS: Final = 200
+_PASSED: Final = 8
+"""Moves of a price that are remembered until it is told."""
 
 
 class Study:
@@ -73,8 +75,9 @@ class Study:
         self._told_places = [self._named(place) for place in told_places]
         self._kinds = kinds
         self._now_us = now_us
-        self._gap_us = max(0, now_us - memory.at_us) if memory.at_us else 0
-        self._teaching = teaching
+        gap_us = max(0, now_us - memory.at_us) if memory.at_us else 0
+        self._timing = Timing(now_us, gap_us, teaching, first=teaching or memory.looks == 0)
+        self._lists = Lists(memory, self._timing, kinds)
         self._variants: dict[int, int] = {}
         """Lines that stood in place of told ones: their hashes, with the index of the told line."""
         self._learned: tuple[Sequence[str], list[LineBlock], dict[int, int]] | None = None
@@ -83,15 +86,6 @@ class Study:
         """Deviations of told lines that two fetches share."""
         self._slots = {slot.line: slot for slot in memory.slots}
         self._pool = memory.pool
-        self._places = memory.places
-        self._orders = memory.orders
-        self._columns = memory.columns
-
-    def _moved(self, heat: Heat, *, words: bool = False) -> Heat:
-        return heat.moved(now_us=self._now_us, gap_us=self._gap_us, words=words, teaching=self._teaching)
-
-    def _mutes(self, heat: Heat, need: int) -> bool:
-        return heat.mutes(need, now_us=self._now_us, gap_us=self._gap_us)
 
     def _named(self, place: str) -> str:
         return tags_of(place) if self._memory.by_tags else place
@@ -104,16 +98,18 @@ class Study:
         blocks = self._aligned(lines, places)
         moved_away = self._moves(blocks, lines, places)
         self._learned = (lines, blocks, moved_away)
-        churn = _Churn()
-        columns: Counter[int] = Counter()
+        churn = Churn()
+        columns: dict[int, list[tuple[int, int]]] = {}
         slots: dict[int, Slot | None] = {}
         strangers: dict[int, Stranger] = {}
         for block in blocks:
             paired = dict(block.pairs)
             for i in range(block.hunk.old, block.hunk.old_end):
-                if i in paired:
-                    slots[i] = self._deviates(i, lines[paired[i]], churn, columns)
-                elif i not in moved_away:
+                j = paired.get(i, moved_away.get(i, -1))
+                if j >= 0:
+                    if lines[j] != self._told[i]:
+                        slots[i] = self._deviates(i, lines[j], churn, columns)
+                else:
                     slots[i] = self._moved_to(i, {GONE: ""}, churn)
             known = {*paired.values(), *moved_away.values()}
             for j in range(block.hunk.new, block.hunk.new_end):
@@ -126,9 +122,11 @@ class Study:
             strangers[key] = self._left(self._pool[key])
         self._slots = {i: slot for i, slot in slots.items() if slot is not None}
         self._pool = strangers
-        self._count_places(churn, Counter(places))
-        self._count_orders(moved_away, places)
-        self._count_columns(columns)
+        self._lists.count_places(churn, lines, places)
+        self._lists.count_orders(places[j] for j in moved_away.values())
+        for at, found in columns.items():
+            is_sorted = any(i in moved_away for i, _ in found)
+            self._lists.count_column(at, len(found), of=self._mates(*found[0]), is_sorted=is_sorted)
         self._remember_variants()
 
     def _aligned(
@@ -140,7 +138,9 @@ class Study:
 
         return aligned(self._told, lines, self._told_places, places, lone=lone)
 
-    def _deviates(self, i: int, text: str, churn: _Churn, columns: Counter[int]) -> Slot | None:
+    def _deviates(
+        self, i: int, text: str, churn: Churn, columns: dict[int, list[tuple[int, int]]]
+    ) -> Slot | None:
         told = self._told[i]
         if not _is_same_line(told, text):
             key = hash_of(self._told_places[i], text)
@@ -154,13 +154,13 @@ class Study:
         for key, value in slot.now.items():
             heat = slot.heat.get(key, COLD)
             if was.get(key) != value and heat.moves and not heat.sure and is_number(token_at(told, key)):
-                columns[self._column(i, key)] += 1
+                columns.setdefault(self._column(i, key), []).append((i, key))
         return slot
 
     def _column(self, i: int, key: int) -> int:
         return hash_of(self._told_places[i], column(self._told[i], key))
 
-    def _moved_to(self, i: int, now: dict[int, str], churn: _Churn) -> Slot | None:
+    def _moved_to(self, i: int, now: dict[int, str], churn: Churn) -> Slot | None:
         """The slot of a told line after a look at which it deviates like this."""
         before = self._slots.get(i) or Slot(i, self._memory.at_us)
         if not now and not before.now and not before.heat:
@@ -186,18 +186,30 @@ class Study:
                 calm.append(key)
                 continue
             words = key < 0 or not is_number(token_at(told, key))
-            heat[key] = self._moved(heat.get(key, COLD), words=words)
+            heat[key] = self._timing.moved(heat.get(key, COLD), words=words)
             if self._muted(heat[key], told, key):
                 calm.append(key)
             if key in (WHOLE, GONE):
-                churn.lost[self._told_places[i]] += new is not None
-                churn.won[self._told_places[i]] += new is None or key == WHOLE
-                churn.back[self._told_places[i]] += new is None
-        return Slot(i, self._now_us, now, tuple(key for key in calm if key in now), heat)
+                place = self._told_places[i]
+                churn.lost[place] += new is not None
+                churn.won[place] += new is None or key == WHOLE
+                churn.back[place] += new is None
+                if was is None:
+                    churn.gone.setdefault(place, told)
+        calm = [key for key in calm if key in now]
+        return Slot(i, self._now_us, now, tuple(calm), heat, self._passed(before, now))
+
+    def _passed(self, before: Slot, now: dict[int, str]) -> dict[int, tuple[str, ...]]:
+        """What prices and versions of a line were since they were told, if it deviates like this now."""
+        found = {key: values for key, values in before.passed.items() if key in now}
+        for key, was in before.now.items():
+            if now.get(key, was) != was and is_stated(self._told[before.line], key):
+                found[key] = (*found.get(key, ()), was[:_TEXT_CHARS])[-_PASSED:]
+        return found
 
     def _has_cooled(self, heat: Heat, told: str, key: int) -> bool:
         """Whether it was muted on weak evidence and has been still since: then it is told, late."""
-        weak = heat.moves >= need_of(token_at(told, key), key) and not heat.firm
+        weak = heat.moves >= need_of(token_at(told, key), key) and (not heat.firm or is_stated(told, key))
         weak = weak or (heat.sure and heat.again < NUMBER_MOVES)
         return weak and not self._muted(heat, told, key)
 
@@ -207,19 +219,18 @@ class Study:
         return passed(old, since_us or self._memory.at_us, new, self._now_us)
 
     def _muted(self, heat: Heat, told: str, key: int) -> bool:
-        need = need_of(token_at(told, key), key)
-        return self._mutes(heat, need)
+        return is_token_muted(heat, told, key, now_us=self._now_us, gap_us=self._timing.gap_us)
 
-    def _came(self, text: str, place: str, strangers: dict[int, Stranger], churn: _Churn) -> None:
+    def _came(self, text: str, place: str, strangers: dict[int, Stranger], churn: Churn) -> None:
         key = hash_of(place, text)
         before = self._pool.get(key)
         if before is not None and before.here:
             heat = before.heat.rested()
-            calm = before.calm and (not heat.sure or self._mutes(heat, WORD_MOVES))
+            calm = before.calm and (not heat.sure or self._timing.mutes(heat, WORD_MOVES))
             strangers[key] = Stranger(here=True, heat=heat, calm=calm)
             return
-        heat = self._moved(before.heat if before else COLD, words=True)
-        calm = self._mutes(heat, WORD_MOVES)
+        heat = self._timing.moved(before.heat if before else COLD, words=True)
+        calm = self._timing.mutes(heat, WORD_MOVES)
         strangers[key] = Stranger(True, heat, calm)
         churn.won[place] += 1
         churn.back[place] += before is not None
@@ -227,50 +238,31 @@ class Study:
     def _left(self, stranger: Stranger) -> Stranger:
         if not stranger.here:
             return stranger
-        return Stranger(False, self._moved(stranger.heat, words=True), False)
+        return Stranger(False, self._timing.moved(stranger.heat, words=True), False)
 
     def _moves(
         self, blocks: Sequence[LineBlock], lines: Sequence[str], places: Sequence[str]
     ) -> dict[int, int]:
         """Told lines that stand elsewhere at the same place of the page now, with their new index."""
-        gone: dict[tuple[str, str], list[int]] = {}
+        gone: list[tuple[int, tuple[str, str]]] = []
+        came: list[tuple[int, tuple[str, str]]] = []
         for block in blocks:
-            paired = {i for i, _ in block.pairs}
-            for i in range(block.hunk.old, block.hunk.old_end):
-                if i not in paired:
-                    gone.setdefault((self._told_places[i], self._told[i]), []).append(i)
-        found: dict[int, int] = {}
-        for block in blocks if gone else ():
-            paired = {j for _, j in block.pairs}
-            for j in range(block.hunk.new, block.hunk.new_end):
-                left = gone.get((places[j], lines[j])) if j not in paired else None
-                if left:
-                    found[left.pop(0)] = j
-        return found
+            old, new = {i for i, _ in block.pairs}, {j for _, j in block.pairs}
+            left = (i for i in range(block.hunk.old, block.hunk.old_end) if i not in old)
+            gone += [(i, (self._told_places[i], self._told[i])) for i in left]
+            left = (j for j in range(block.hunk.new, block.hunk.new_end) if j not in new)
+            came += [(j, (places[j], lines[j])) for j in left]
+        return moved_lines(gone, came)
 
-    def _count_places(self, churn: _Churn, sizes: Counter[str]) -> None:
-        found = {place: heat.rested() for place, heat in self._places.items()}
-        for place in churn.won | churn.lost if self._gap_us <= TURNOVER_GAP_US else ():
-            changed = max(churn.won[place], churn.lost[place])
-            rotates = churn.won[place] > 1 and churn.back[place] >= RETURNED * churn.won[place]
-            if changed >= TURNOVER * max(sizes[place], 1) or rotates:
-                found[place] = self._moved(self._places.get(place, COLD))
-        self._places = found
-
-    def _count_orders(self, moved_away: dict[int, int], places: Sequence[str]) -> None:
-        for place in {places[j] for j in moved_away.values()}:
-            heat = self._moved(self._orders.get(place, COLD), words=True)
-            self._orders = {**self._orders, place: heat}
-
-    def _count_columns(self, moved: Counter[int]) -> None:
-        """Count columns of numbers that moved in several lines: at one look, or while looks only teach."""
-        found = dict(self._columns)
-        for column_, lines in moved.items():
-            if lines < (2 if self._teaching else MASS):
-                continue
-            for _ in range(2 if self._teaching else 1):
-                found[column_] = self._moved(found.get(column_, COLD))
-        self._columns = found
+    def _mates(self, i: int, key: int) -> int:
+        """Lines of a column of prices or versions; 0 of others, in which a few lines are evidence enough."""
+        if not is_stated(self._told[i], key):
+            return 0
+        place, shape = self._told_places[i], shape_of(self._told[i])
+        return sum(
+            at == place and shape_of(line) == shape
+            for at, line in zip(self._told_places, self._told, strict=True)
+        )
 
     def _remember_variants(self) -> None:
         """Put lines that stood in place of told ones into the pool: they may come back beside them."""
@@ -278,7 +270,7 @@ class Study:
             heat = self._slots[i].heat.get(WHOLE, COLD) if i in self._slots else COLD
             known = self._pool.get(key)
             if known is None or known.heat.moves < heat.moves:
-                calm = self._mutes(heat, WORD_MOVES)
+                calm = self._timing.mutes(heat, WORD_MOVES)
                 self._pool = {**self._pool, key: Stranger(here=False, heat=heat, calm=calm)}
         self._variants = {}
 
@@ -303,31 +295,23 @@ class Study:
             differ = {key for key in {**mine, **yours} if mine.get(key) != yours.get(key)}
             for key in differ:
                 both = bool(mine) and bool(yours)
-                if both or key < 0 or self._is_first:
-                    heat[key] = self._contrasted(heat.get(key, COLD), both)
-            if is_mostly(self._told[i], differ) and (self._is_first or (mine and yours)):
+                if both or key < 0 or self._timing.first:
+                    heat[key] = self._timing.contrasted(heat.get(key, COLD), both)
+            if is_mostly(self._told[i], differ) and (self._timing.first or (mine and yours)):
                 heat[WHOLE] = heat.get(WHOLE, COLD).seen(now_us=self._now_us)
             slots[i] = msgspec.structs.replace(slot, heat=heat)
         self._slots = slots
         pool = dict(self._pool)
         for key in a.strangers.keys() ^ b.strangers.keys():
             known = pool.get(key) or Stranger(False, COLD, False)
-            pool[key] = msgspec.structs.replace(known, heat=self._contrasted(known.heat, self._is_first))
+            pool[key] = msgspec.structs.replace(
+                known, heat=self._timing.contrasted(known.heat, self._timing.first)
+            )
         self._pool = pool
         self._remember_variants()
-        self._contrast_places(a, b, Counter(here), Counter(there))
+        self._contrast_places(a, b, (Counter(here), Counter(there)))
 
-    @property
-    def _is_first(self) -> bool:
-        """Whether nothing is told yet: then a pair that differs shows noise, and no edit that spreads."""
-        return self._teaching or self._memory.looks == 0
-
-    def _contrasted(self, heat: Heat, sure: bool) -> Heat:
-        if sure or self._is_first:
-            return heat.seen(now_us=self._now_us)
-        return self._moved(heat)
-
-    def _contrast_places(self, a: _Sight, b: _Sight, here: Counter[str], there: Counter[str]) -> None:
+    def _contrast_places(self, a: _Sight, b: _Sight, sizes: tuple[Counter[str], Counter[str]]) -> None:
         only_a = Counter(place for key, place in a.strangers.items() if key not in b.strangers)
         only_b = Counter(place for key, place in b.strangers.items() if key not in a.strangers)
         for i in a.slots | b.slots:
@@ -336,16 +320,7 @@ class Study:
                 if mine.get(key) != yours.get(key):
                     only_a[self._told_places[i]] += key not in mine or key == WHOLE
                     only_b[self._told_places[i]] += key not in yours or key == WHOLE
-        found = dict(self._places)
-        for place in only_a | only_b:
-            share = max(only_a[place], only_b[place]) / max(here[place], there[place], 1)
-            both = only_a[place] > 0 and only_b[place] > 0
-            if share >= TURNOVER:
-                found[place] = self._contrasted(found.get(place, COLD), both)
-        self._places = found
-        for place in a.moved ^ b.moved:
-            heat = self._contrasted(self._orders.get(place, COLD), True)
-            self._orders = {**self._orders, place: heat}
+        self._lists.contrast(only_a, only_b, sizes, a.moved ^ b.moved)
 
     def _sight(self, lines: Sequence[str], places: Sequence[str]) -> _Sight:
         blocks = self._aligned(lines, places)
@@ -355,14 +330,17 @@ class Study:
         for block in blocks:
             paired = dict(block.pairs)
             for i in range(block.hunk.old, block.hunk.old_end):
-                if i in paired:
-                    text = lines[paired[i]]
+                j = paired.get(i, moved.get(i, -1))
+                if j >= 0:
+                    text = lines[j]
+                    if text == self._told[i]:
+                        continue
                     if _is_same_line(self._told[i], text):
                         sight.slots[i] = deviation(self._told[i], text)
                     else:
                         sight.slots[i] = {WHOLE: text[:_TEXT_CHARS]}
                         self._variants[hash_of(self._told_places[i], text)] = i
-                elif i not in moved:
+                else:
                     sight.slots[i] = {GONE: ""}
             came = set(paired.values()) | set(moved.values())
             for j in range(block.hunk.new, block.hunk.new_end):
@@ -385,32 +363,33 @@ class Study:
         for block in blocks:
             i, j = block.hunk.old, block.hunk.new
             for end_i, end_j in [*block.pairs, (block.hunk.old_end, block.hunk.new_end)]:
-                found += [Hunk(n, n + 1, j, j) for n in range(i, end_i) if not self._may_go(n, moved)]
                 found += [
-                    Hunk(end_i, end_i, n, n + 1)
-                    for n in range(j, end_j)
-                    if not self._may_come(lines[n], places[n], n in arrived)
+                    Hunk(n, n + 1, j, j)
+                    for n in range(i, end_i)
+                    if not (self._may_move(n, lines[moved[n]]) if n in moved else self._may_go(n))
                 ]
+                for n in range(j, end_j):
+                    if n in arrived and self._may_move(arrived[n], lines[n]):
+                        continue
+                    if not self._may_come(lines[n], places[n]):
+                        found.append(Hunk(end_i, end_i, n, n + 1))
                 if end_i < block.hunk.old_end and not self._may_differ(end_i, lines[end_j]):
                     found.append(Hunk(end_i, end_i + 1, end_j, end_j + 1))
                 i, j = end_i + 1, end_j + 1
         return joined(found)
 
-    def _is_silent(self, place: str) -> bool:
-        if "rotating" not in self._kinds or place in self._memory.unmuted:
-            return False
-        return self._mutes(self._places.get(place, COLD), WORD_MOVES)
-
-    def _is_shuffled(self, place: str) -> bool:
-        if "rotating" not in self._kinds or place in self._memory.unmuted:
-            return False
-        return self._mutes(self._orders.get(place, COLD), NUMBER_MOVES)
-
-    def _may_go(self, i: int, moved: dict[int, int]) -> bool:
+    def _may_move(self, i: int, text: str) -> bool:
+        """Whether a told line may stand elsewhere, and look like this there."""
         place = self._told_places[i]
-        if i in moved:
-            return self._is_shuffled(place) or self._is_silent(place)
-        if self._is_silent(place) or self._is_calm(i, {GONE: ""}):
+        if self._lists.is_silent(place):
+            return True
+        if not self._lists.is_shuffled(place):
+            return False
+        return self._may_differ(i, text)
+
+    def _may_go(self, i: int) -> bool:
+        place = self._told_places[i]
+        if self._lists.is_silent(place) or self._is_calm(i, {GONE: ""}):
             return True
         slot = self._slots.get(i)  # where any line may stand, there may be none
         return (
@@ -423,21 +402,21 @@ class Study:
         """Whether what was learned about a place, or about tokens at it, is to be used."""
         return ("rotating" if key < 0 else "moving") in self._kinds and place not in self._memory.unmuted
 
-    def _may_come(self, text: str, place: str, moved: bool) -> bool:
-        if self._is_silent(place) or (moved and self._is_shuffled(place)):
+    def _may_come(self, text: str, place: str) -> bool:
+        if self._lists.is_silent(place):
             return True
         if "rotating" not in self._kinds or place in self._memory.unmuted:
             return False
         stranger = self._pool.get(hash_of(place, text))
-        return stranger is not None and (stranger.calm or self._mutes(stranger.heat, WORD_MOVES))
+        return stranger is not None and (stranger.calm or self._timing.mutes(stranger.heat, WORD_MOVES))
 
     def _may_differ(self, i: int, text: str) -> bool:
-        if self._is_silent(self._told_places[i]):
+        if self._lists.is_silent(self._told_places[i]):
             return True
         told = self._told[i]
         same = _is_same_line(told, text)
         now = deviation(told, text) if same else {WHOLE: text[:_TEXT_CHARS]}
-        if i in self._common:  # only what both fetches show
+        if i in self._common and self._told_places[i] not in self._memory.unmuted:  # only what both show
             now = {key: value for key, value in now.items() if self._common[i].get(key) == value}
         return self._is_calm(i, now)
 
@@ -460,10 +439,9 @@ class Study:
                     continue
             if slot is not None and key in slot.calm and slot.now.get(key) == value and key not in slot.heat:
                 continue  # a clock
-            if key >= 0 and "moving" in self._kinds and not is_unmuted and is_number(token_at(told, key)):
-                heat = self._columns.get(self._column(i, key), COLD)
-                if self._mutes(heat, NUMBER_MOVES):
-                    continue
+            is_number_here = key >= 0 and not is_unmuted and is_number(token_at(told, key))
+            if is_number_here and self._lists.mutes_column(self._column(i, key)):
+                continue
             if (
                 key >= 0
                 and (slot is None or key not in slot.now)
@@ -472,6 +450,17 @@ class Study:
                 continue
             return False
         return True
+
+    def between(self, found: Sequence[Hunk]) -> tuple[Between, ...]:
+        """What stood, since they were told last, where hunks change a price or a version."""
+        slots = (self._slots.get(i) for hunk in found for i in range(hunk.old, hunk.old_end))
+        return tuple(
+            Between(slot.line, token_at(self._told[slot.line], key), values, slot.now[key])
+            for slot in slots
+            if slot is not None
+            for key, values in sorted(slot.passed.items())
+            if key in slot.now
+        )
 
     # -- the result --------------------------------------------------------------------------------------
 
@@ -485,21 +474,12 @@ class Study:
                 at_us=self._now_us,
                 slots=tuple(self._slots[i] for i in sorted(self._slots)),
                 pool=self._pool,
-                places=self._places,
-                orders=self._orders,
-                columns=self._columns,
+                places=self._lists.places,
+                orders=self._lists.orders,
+                columns=self._lists.columns,
+                tables=self._lists.tables,
             )
         )
-
-
-class _Churn:
-    """Lines replaced at one look, by place."""
-
-    def __init__(self) -> None:
-        self.won: Counter[str] = Counter()
-        self.lost: Counter[str] = Counter()
-        self.back: Counter[str] = Counter()
-        """Of those won, the lines that were seen before."""
 
 
 class _Sight:

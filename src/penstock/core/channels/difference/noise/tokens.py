@@ -7,6 +7,7 @@ line to what stands there now: key 2i + 1 is token i, key 2i the gap before it.
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -17,12 +18,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _TOKEN: Final = re.compile(
-    r"[A-Za-z_]+\d[A-Za-z0-9_]*|\d+[A-Za-z_][A-Za-z0-9_]*|\d+(?:[.,:'’]\d+)*|[^\W\d_]+|_+|[^\w\s]"
+    r"[vV]\d+(?:\.\d+)+|[A-Za-z_]+\d[A-Za-z0-9_]*|\d+[A-Za-z_][A-Za-z0-9_]*|\d+(?:[.,:'’]\d+)*|[^\W\d_]+|_+|[^\w\s]"
 )
 _MOST: Final = 160
 """Tokens of a line that are told apart; the rest of a longer line is one token."""
 _DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _CODE: Final = re.compile(r"[A-Za-z_]*\d[A-Za-z0-9_]*(?:[.,:'’]\d+)*")
+
+_CURRENCIES: Final = frozenset(
+    re.findall(
+        r"\S+",
+        """
+        AED ARS AUD BGN BRL CAD CHF CLP CNY COP CZK DKK EGP EUR GBP HKD HUF IDR ILS INR ISK JPY KES KRW KZT
+        MAD MXN MYR NGN NOK NZD PEN PHP PKR PLN RON RSD RUB SAR SEK SGD THB TRY TWD UAH USD VND ZAR
+        zł Kč kr Ft lei лв руб грн Rs Rp 円 元 원 TL""",
+    )
+)
+"""Codes of ISO 4217 and words of CLDR; signs such as € are known by their category in Unicode."""
+_VERSION: Final = re.compile(r"[vV]?\d+(?:\.(?!\d{3}(?:\.|$))\d+){2,}")
+"""Three numbers or more with dots, which are not the thousands of one."""
+_PRICED: Final = re.compile(r"([A-Z]{3})?\d+([A-Z]{3})?")
+"""A price that is written in one piece, as EUR20."""
 
 Deviation: TypeAlias = dict[int, str]
 
@@ -49,15 +66,45 @@ def skeleton(line: str) -> str:
 
 
 @lru_cache(maxsize=8_192)
+def is_named(line: str) -> bool:
+    """Whether a line has a word besides numbers and codes, by which it is known wherever it stands."""
+    return _LETTER.search(skeleton(line)) is not None
+
+
+@lru_cache(maxsize=8_192)
 def column(line: str, key: int) -> str:
     """The column of a number: the shape of its line, where words count as one, and its place among numbers.
 
     Lines of a list or table share columns: likes of posts, prices of goods.
     """
-    found = tokens(line)
-    shape = "".join(_kinds(line))
-    before = sum(map(is_number, found[: key // 2]))
-    return f"{re.sub('w+', 'w', shape)} {before}"
+    before = sum(map(is_number, tokens(line)[: key // 2]))
+    return f"{shape_of(line)} {before}"
+
+
+@lru_cache(maxsize=8_192)
+def shape_of(line: str) -> str:
+    """The signs of a line, numbers as # and words in a row as w: the same for the rows of a table."""
+    return re.sub("w+", "w", "".join(_kinds(line)))
+
+
+@lru_cache(maxsize=8_192)
+def is_stated(line: str, key: int) -> bool:
+    """Whether a token is what somebody states, a price or a version, and nothing that counts by itself."""
+    token = token_at(line, key)
+    if not is_number(token):
+        return False
+    priced = _PRICED.fullmatch(token)
+    if (_VERSION.fullmatch(token) and not moments(token)) or (
+        priced and not _CURRENCIES.isdisjoint(priced.groups())
+    ):
+        return True
+    found, n = tokens(line), key // 2
+    return any(is_currency(found[beside]) for beside in (n - 1, n + 1) if 0 <= beside < len(found))
+
+
+def is_currency(token: str) -> bool:
+    """Whether a token is the sign or the code of a currency."""
+    return token in _CURRENCIES or (len(token) == 1 and unicodedata.category(token) == "Sc")
 
 
 def is_number(token: str) -> bool:
@@ -72,7 +119,7 @@ def deviation(old: str, new: str) -> Deviation:
     The result is shared: do not change it.
     """
     a, b = tokens(old), tokens(new)
-    if len(a) == len(b) and _kinds(old) == _kinds(new):
+    if _are_by_position(old, new):
         return {2 * n + 1: y for n, (x, y) in enumerate(zip(a, b, strict=True)) if x != y}
     found: Deviation = {}
     for hunk in hunks(a, b):
@@ -95,6 +142,11 @@ def _kinds(line: str) -> tuple[str, ...]:
     return tuple("#" if is_number(token) else "w" if token[:1].isalnum() else token for token in tokens(line))
 
 
+def _are_by_position(old: str, new: str) -> bool:
+    """Whether signs, numbers and words of two lines stand in the same places: no token has shifted."""
+    return _kinds(old) == _kinds(new)
+
+
 def is_mostly(line: str, keys: Iterable[int]) -> bool:
     """Whether the keys name half or more of the numbers and words of a line."""
     found = tokens(line)
@@ -103,9 +155,9 @@ def is_mostly(line: str, keys: Iterable[int]) -> bool:
 
 
 def token_at(line: str, key: int) -> str:
-    """The token of a line that a key of its deviation names; empty for a gap."""
+    """The token of a line that a key of its deviation names; empty for a gap and for a whole line."""
     found = tokens(line)
-    return found[key // 2] if key % 2 and key // 2 < len(found) else ""
+    return found[key // 2] if key > 0 and key % 2 and key // 2 < len(found) else ""
 
 
 def likeness(old: str, new: str) -> float:
@@ -127,6 +179,8 @@ def likeness(old: str, new: str) -> float:
 def rekeyed(old: str, new: str, keys: Mapping[int, object]) -> dict[int, int]:
     """Keys of the old line that name a token of the new line as well, with that token's key."""
     a, b = tokens(old), tokens(new)
+    if _are_by_position(old, new):
+        return {key: key for key in keys if key >= 0}
     moved: dict[int, int] = {}
     i = j = 0
     for hunk in [*hunks(a, b), None]:
