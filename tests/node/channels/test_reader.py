@@ -128,7 +128,8 @@ async def test_a_page_that_kills_its_reader_fails_alone(process: ReadingProcess)
     assert process.started == 2
 
 
-async def test_computing_time_is_bounded_by_the_kernel() -> None:
+async def test_computing_time_is_bounded_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "READER_ANSWER_S", 600)  # a busy machine takes a while to give it one second
     process = ReadingProcess(cpu_s=1)
     with pytest.raises(ChannelError, match="took more than 1 s of computing"):
         await process.ask(request(SLOW))
