@@ -24,6 +24,10 @@ about 50 items looked at per filter (99 where rounding leaves one place free).
 DIGEST_BURST: Final = 4_096
 """Bytes of digests that may leave a queue beyond their share of the link: some fifty after a quiet time."""
 
+SOURCES: Final = 4_096
+"""Sources of events (topic and sender) of which a queue that keeps time remembers what they sent last: some
+600 kB for a slow receiver of all of them."""
+
 PACK_RECORDS: Final = 1_024
 """Packs a queue remembers until its owner takes the records; older ones are only counted."""
 

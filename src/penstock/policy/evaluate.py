@@ -1,8 +1,9 @@
 """The reference meaning of a policy, written for clarity; every other engine must agree with it.
 
-One step over one queue (the paper's Figure 3): walk in order with an accumulator. A digest is merged into it,
-a dropped event is added to it. A kept event first emits the accumulator, then itself. At the end the rest of
-the accumulator is emitted. Every step keeps control items.
+Each step says which of the events left over by the steps before it goes. Then one walk over the queue (the
+paper's Figure 3) in order with an accumulator: a digest is merged into it, a dropped event is added to it. A
+kept event first emits the accumulator, then itself. At the end the rest of the accumulator is emitted. Every
+step keeps control items.
 
 A step asks its filter for a verdict about each event:
 
@@ -13,14 +14,15 @@ A step asks its filter for a verdict about each event:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from penstock.model import sketches
 from penstock.model.digest import WORST_CASE, Cause, Digest
-from penstock.model.event import Control, Event
+from penstock.model.event import Event
 from penstock.model.instant import Instant, to_us
 from penstock.model.values import identities, identity, number, order, text
 from penstock.policy import attributes, digesters, filters, paths
@@ -54,6 +56,17 @@ class FilterEffect:
     dropped: int
 
 
+class Spare(Protocol):
+    """Says which events stay though the highest level of a pack drops them."""
+
+    def __call__(self, stay: Sequence[int], go: Sequence[int]) -> Sequence[int]:
+        """Places in `go`, which that level drops; `stay` are those of the events that no step drops.
+
+        Places count the events of the queue.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Packed:
     """A queue after a pack."""
@@ -62,28 +75,49 @@ class Packed:
     effects: tuple[FilterEffect, ...]
 
 
-def pack(policy: Policy, items: Sequence[Item], *, level: int, now_us: Instant, above: int = 0) -> Packed:
+def pack(
+    policy: Policy,
+    items: Sequence[Item],
+    *,
+    level: int,
+    now_us: Instant,
+    above: int = 0,
+    spare: Spare | None = None,
+) -> Packed:
     """The queue after every step of levels 1 … `level`; level 0 changes nothing.
 
     A queue just packed at level `above` may be packed further: only the steps above that level apply.
     """
     assert 0 <= above <= level <= policy.highest
-    queue = list(items)
+    if level == above:
+        return Packed(list(items), ())
+    events = [item for item in items if isinstance(item, Event)]
+    causes: list[Cause | None] = [None] * len(events)
+    """By which step each event is dropped."""
     effects: list[FilterEffect] = []
     for placed in policy.steps(level):
         if placed.cause.level <= above:
             continue
-        events = [item for item in queue if isinstance(item, Event)]
-        dropped = _dropped(policy, placed.step, events, now_us)
-        effects.append(FilterEffect(placed.cause, seen=len(events), dropped=sum(dropped)))
-        queue = _walk(policy, queue, dropped, placed.cause)
-    return Packed(queue, tuple(effects))
+        left = [place for place, cause in enumerate(causes) if cause is None]
+        dropped = _dropped(policy, placed.step, [events[place] for place in left], now_us)
+        effects.append(FilterEffect(placed.cause, seen=len(left), dropped=sum(dropped)))
+        for place, gone in zip(left, dropped, strict=True):
+            causes[place] = placed.cause if gone else None
+    if spare is not None:
+        stay = [place for place, cause in enumerate(causes) if cause is None]
+        go = [place for place, cause in enumerate(causes) if cause is not None and cause.level == level]
+        back = list(spare(stay, go))
+        counts = Counter(causes[place] for place in back)
+        effects = [replace(one, dropped=one.dropped - counts[one.cause]) for one in effects]
+        for place in back:
+            causes[place] = None
+    return Packed(_walk(policy, items, causes), tuple(effects))
 
 
 def collapse(policy: Policy | None, items: Sequence[Item], *, cause: Cause = WORST_CASE) -> list[Item]:
     """The worst case: every event goes into the digest; control items stay where they are."""
     events = sum(isinstance(item, Event) for item in items)
-    return _walk(policy, items, [True] * events, cause)
+    return _walk(policy, items, [cause] * events)
 
 
 def urgency(policy: Policy | None) -> Callable[[Event], bool] | None:
@@ -133,20 +167,23 @@ def _read(policy: Policy | None, event: Event, attribute: str) -> Value | None:
     return attributes.read(event, paths.parse(attribute), policy.payload)
 
 
-def _walk(policy: Policy | None, queue: Sequence[Item], dropped: list[bool], cause: Cause) -> list[Item]:
-    """The walk of Figure 3; `dropped` has a flag for each event of the queue, in order."""
+def _walk(policy: Policy | None, queue: Sequence[Item], causes: Sequence[Cause | None]) -> list[Item]:
+    """The walk of Figure 3, for all steps together; `causes` says of each event why it goes, if it does."""
     out: list[Item] = []
     accumulator: Digest | None = None
-    fates = iter(dropped)
+    fates = iter(causes)
     for item in queue:
-        if isinstance(item, Control) or (isinstance(item, Event) and not next(fates)):
+        if isinstance(item, Digest):
+            gone = item
+        elif isinstance(item, Event) and (cause := next(fates)) is not None:
+            gone = digest_of(policy, item, cause)
+        else:
             if accumulator is not None:
                 out.append(accumulator)
                 accumulator = None
             out.append(item)
-        else:
-            gone = digest_of(policy, item, cause) if isinstance(item, Event) else item
-            accumulator = gone if accumulator is None else accumulator.merge(gone)
+            continue
+        accumulator = gone if accumulator is None else accumulator.merge(gone)
     if accumulator is not None:
         out.append(accumulator)
     return out

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.queues.pace import LEAST_US, WINDOW_US, Pace
+from penstock.core.queues.pace import LEAST_US, LUMP_US, WINDOW_US, Pace
 from penstock.model.instant import LONGEST_US, SECOND_US
 
 
@@ -15,7 +15,7 @@ def test_it_is_not_known_before_enough_was_seen() -> None:
     assert (pace.per_s, pace.room(SECOND_US), pace.wait_us(100)) == (None, None, None)
     pace.took(100, over_us=LEAST_US - 1)
     assert pace.per_s is None
-    pace.took(0, over_us=2)
+    pace.took(1, over_us=2)
     assert pace.per_s is not None
 
 
@@ -47,6 +47,20 @@ def test_a_receiver_that_takes_nothing() -> None:
     pace = Pace()
     pace.took(0, over_us=SECOND_US)
     assert (pace.per_s, pace.room(SECOND_US), pace.wait_us(1)) == (0, 0, LONGEST_US)
+
+
+def test_silence_counts_when_it_is_longer_than_a_lump() -> None:
+    pace = Pace()
+    pace.took(10_000, over_us=SECOND_US)
+    pace.took(0, over_us=LUMP_US)
+    assert pace.per_s == 10_000
+    pace.took(LUMP_US // 100, over_us=1)  # as much as its pace makes of the silence
+    assert pace.per_s == pytest.approx(10_000, rel=0.01)
+    pace.took(0, over_us=LUMP_US + 2 * WINDOW_US)
+    assert pace.per_s is not None
+    assert pace.per_s < 1_000
+    pace.rested()
+    assert pace.per_s == pytest.approx(10_000, rel=0.01)
 
 
 def test_a_change_is_followed_within_seconds() -> None:

@@ -26,17 +26,21 @@ ANSWER_S: Final = 60.0
 class RawClient:
     """A client that connects when its block begins."""
 
-    def __init__(self, port: int, client_id: str, *, receive_maximum: int) -> None:
-        """`receive_maximum` is how many messages the broker may send without an acknowledgement."""
+    def __init__(
+        self, port: int, client_id: str, *, receive_maximum: int, topic_aliases: int | None = None
+    ) -> None:
+        """`receive_maximum` is how many messages the broker may send without an acknowledgement.
+
+        `topic_aliases` is for how many topics it may send numbers instead.
+        """
         self._port = port
         self._client_id = client_id
-        self._receive_maximum = receive_maximum
+        self._most = Properties(receive_maximum=receive_maximum, topic_alias_maximum=topic_aliases)
         self._framer = Framer()
         self._frames: list[bytes] = []
 
     async def __aenter__(self) -> Self:
-        most = Properties(receive_maximum=self._receive_maximum)
-        hello = Connect(self._client_id, keep_alive_s=3_600, properties=most)
+        hello = Connect(self._client_id, keep_alive_s=3_600, properties=self._most)
         self._reader, self.writer = await asyncio.open_connection(HOST, self._port)
         self.writer.write(encode(hello, V5))
         answer = await asyncio.wait_for(self.next(), ANSWER_S)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES: Final = 1_024
 """Socket buffer size that is requested; the kernel doubles it and has a minimum of its own."""
+_SEGMENT_BYTES: Final = 256
+"""Largest segment towards the relay. With larger ones its small buffer is full after two or three messages:
+the kernel then drops segments, and the node waits up to seconds before it sends them again."""
 _TICK_S: Final = 0.02
 """The relay sends what the rate allows in this time, then waits."""
 
@@ -65,6 +68,7 @@ class SlowLink:
         far = socket.socket()
         far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         _hold_nothing_back(far)
+        far.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _SEGMENT_BYTES)
         far.setblocking(False)
         try:
             await loop.sock_connect(far, self._to)

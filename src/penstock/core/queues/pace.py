@@ -10,9 +10,15 @@ which there was nothing to take says nothing about its pace. What was handed ove
 from __future__ import annotations
 
 from math import exp
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from penstock.model.event import Control
 from penstock.model.instant import LONGEST_US, SECOND_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.model.event import Item
 
 WINDOW_US: Final = 2 * SECOND_US
 """Observations fade by half in 1.4 s: a link takes bytes in lumps of up to half a second, and a radio link
@@ -22,11 +28,15 @@ LEAST_US: Final = SECOND_US // 4
 """Busy time that must have been observed before the pace is believed; also the weight that is left of what
 was known when the receiver has caught up."""
 
+LUMP_US: Final = SECOND_US // 2
+"""Silence of a receiver that has something to take which says nothing yet: it takes bytes in lumps, and what
+it takes next counts for the silence before it, too."""
+
 
 class Pace:
     """The pace of one receiver; all its queues share it."""
 
-    __slots__ = ("_busy_us", "_taken", "beside", "by_items", "outside", "overhead")
+    __slots__ = ("_busy_us", "_silent_us", "_taken", "beside", "by_items", "outside", "overhead")
 
     def __init__(self, *, by_items: bool = False, overhead: int = 0) -> None:
         self.by_items = by_items
@@ -39,22 +49,30 @@ class Pace:
         """Bytes (or items) in all queues of the receiver together, if it has several."""
         self._taken = 0.0
         self._busy_us = 0.0
+        self._silent_us = 0.0
+        """Busy time in which nothing was taken, until now."""
 
     def took(self, amount: float, *, over_us: float) -> None:
         """The receiver took so many bytes (or items) in a time in which it had something to take."""
+        if not amount:
+            self._silent_us += over_us
+            return
+        over_us += self._silent_us
+        self._silent_us = 0.0
         fade = exp(-over_us / WINDOW_US)
         self._taken = self._taken * fade + amount
         self._busy_us = self._busy_us * fade + over_us
 
     def rested(self) -> None:
         """Nothing waits any more: what was seen until now counts little when something waits again."""
+        self._silent_us = 0.0
         if self._busy_us > LEAST_US:
             self._taken *= LEAST_US / self._busy_us
             self._busy_us = LEAST_US
 
     def forget(self) -> None:
         """The receiver is gone: its pace is not known any more."""
-        self._taken = self._busy_us = 0.0
+        self._taken = self._busy_us = self._silent_us = 0.0
         self.outside = self.beside = 0
 
     def state(self) -> tuple[float, float]:
@@ -68,13 +86,23 @@ class Pace:
     @property
     def per_s(self) -> float | None:
         """Bytes (or items) a second; None: not known yet."""
-        if self._busy_us < LEAST_US:
+        taken, busy_us = self._taken, self._busy_us
+        stalled_us = self._silent_us - LUMP_US
+        if stalled_us > 0:
+            fade = exp(-stalled_us / WINDOW_US)
+            taken, busy_us = taken * fade, busy_us * fade + stalled_us
+        if busy_us < LEAST_US:
             return None
-        return self._taken / self._busy_us * SECOND_US
+        return taken / busy_us * SECOND_US
 
     def amount(self, *, size: int, items: int) -> int:
         """Bytes or items, whichever the pace counts."""
         return items if self.by_items else size + self.overhead * items
+
+    def total(self, items: Iterable[Item]) -> int:
+        """What items take, control items aside."""
+        sizes = [item.size for item in items if item.__class__ is not Control]
+        return self.amount(size=sum(sizes), items=len(sizes))
 
     def room(self, within_us: int) -> float | None:
         """How much may wait in the queues if it is to be taken within a time; None: not known yet."""

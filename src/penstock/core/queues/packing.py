@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
 from penstock.core.queues.controllers import Controller, PackOutcome, PackRequest, Predictive
 from penstock.core.queues.gathering import gathering_of
+from penstock.core.queues.sparing import Fitting, Sparing
 from penstock.core.queues.statistics import PackRecord
 from penstock.model.digest import WORST_CASE, Digest
 from penstock.model.event import Control, Event
@@ -51,6 +52,8 @@ class PackingState:
     settled: float = 0.0
     last_pack_us: int | None = None
     gathering: tuple[float, int | None] | None = None
+    sent: tuple[tuple[str, str, int], ...] = ()
+    """Topic and sender of each source that a queue which keeps time remembers, and when it sent last."""
 
 
 class PackingQueue(BoundedQueue):
@@ -85,6 +88,7 @@ class PackingQueue(BoundedQueue):
         self._pace: Pace | None = None
         self._timed: Pace | None = None
         """The pace, if the queue can be late."""
+        self._sparing: Sparing | None = None
         self._is_urgent: Callable[[Event], bool] | None = self._plan.urgent if self._plan else None
         self._first: deque[Item] = deque()
         """Urgent events, behind the digest of those that were dropped."""
@@ -115,6 +119,8 @@ class PackingQueue(BoundedQueue):
         """Keep the time of a receiver that takes items at this pace."""
         self._pace = pace
         self._timed = pace if self.fresh_us is not None else None
+        if self._timed is not None and self._sparing is None:
+            self._sparing = Sparing()
 
     def wait_us(self) -> int | None:
         """How long an event that arrives now will wait; None: not known."""
@@ -131,10 +137,11 @@ class PackingQueue(BoundedQueue):
             settled=self._settled,
             last_pack_us=self._last_pack_us,
             gathering=None if self._gathering is None else self._gathering.state(),
+            sent=() if self._sparing is None else self._sparing.state(),
         )
 
     def restore(self, state: PackingState, items: Sequence[Event | Digest]) -> None:
-        """Continue as another queue, which held these items; this one is empty."""
+        """Continue as another queue, which held these items; this one is empty and follows a pace."""
         self._first.extend(items[: state.first])
         self._items.extend(items[state.first :])
         for item in items:
@@ -144,6 +151,8 @@ class PackingQueue(BoundedQueue):
         self._settled, self._last_pack_us = state.settled, state.last_pack_us
         if self._gathering is not None and state.gathering is not None:
             self._gathering.restore(state.gathering)
+        if self._sparing is not None:
+            self._sparing.restore(state.sent)
 
     # -- in and out ------------------------------------------------------------------------------------------
 
@@ -184,6 +193,14 @@ class PackingQueue(BoundedQueue):
         self, most: int | None = None, *, most_bytes: int | None = None, now_us: Instant | None = None
     ) -> list[Item]:
         """Remove and return the next items, urgent ones first; a digest may have to wait (`gathering`)."""
+        taken = self._take(most, most_bytes, now_us)
+        if self._sparing is not None:
+            for item in taken:
+                if isinstance(item, Event):
+                    self._sparing.left(item)
+        return taken
+
+    def _take(self, most: int | None, most_bytes: int | None, now_us: Instant | None) -> list[Item]:
         gathering = self._gathering
         if gathering is None and (not self._first or self.suspended):
             return super().take(most, most_bytes=most_bytes)
@@ -371,14 +388,22 @@ class PackingQueue(BoundedQueue):
         chosen = level = self._choose(now_us, most)
         items: Sequence[Item] = list(self._items)
         effects: list[FilterEffect] = []
-        done = 0
+        spared_bytes = done = 0
         while level and level <= self._highest:
             assert self._plan is not None
             # The next level goes on with what is packed so far; no step runs twice (decision 0006).
-            packed = self._plan.pack(items, level=level, above=done, now_us=now_us)
-            items = packed.items if self._gathering is None else self._gathering.merged(packed.items)
+            if most is None:
+                packed = self._plan.pack(items, level=level, above=done, now_us=now_us)
+                items = self._gathered(packed.items)
+                enough = self._enough(items, size, behind)
+            else:
+                assert self._timed is not None
+                fitting = self._fitting(items, most)
+                packed, items = fitting.packed(self._plan, level=level, above=done, now_us=now_us)
+                spared_bytes = fitting.spared_bytes
+                enough = self._timed.total(items) <= most
             effects += packed.effects
-            if self._short(items, most) if most is not None else self._enough(items, size, behind):
+            if enough:
                 break
             done, level = level, level + 1
         else:
@@ -393,7 +418,7 @@ class PackingQueue(BoundedQueue):
         for effect in effects:
             self._count_filter(effect.cause, seen=effect.seen, dropped=effect.dropped)
         if self._highest:
-            left_bytes = self._bytes - sum(item.size for item in self._first)
+            left_bytes = self._bytes - sum(item.size for item in self._first) - spared_bytes
             kept = left_bytes / packed_bytes if packed_bytes else None
             self._controller.packed(PackOutcome(now_us, level, events - self.urgent, tuple(effects), kept))
         self._marks = (self._bytes, self._departed_bytes)
@@ -413,6 +438,18 @@ class PackingQueue(BoundedQueue):
                 bytes_after=self._bytes,
                 in_time=in_time,
             )
+        )
+
+    def _gathered(self, items: list[Item]) -> list[Item]:
+        return items if self._gathering is None else self._gathering.merged(items)
+
+    def _fitting(self, items: Sequence[Item], most: float) -> Fitting:
+        """Packs items so that what is left takes at most so much, and spares what fits."""
+        assert self._sparing is not None
+        assert self._timed is not None
+        most -= most / _HOLD  # or the next event would find the queue late again
+        return Fitting(
+            self._sparing, self._first, items, pace=self._timed, gathered=self._gathered, most=most
         )
 
     def _most(self, size: int, behind: int) -> float:
@@ -446,12 +483,6 @@ class PackingQueue(BoundedQueue):
             hold_us=(self.fresh_us or 0) // _HOLD,
         )
         return self._controller.choose(request)
-
-    def _short(self, items: Sequence[Item], most: float) -> bool:
-        """Whether what is left is taken in time."""
-        assert self._timed is not None
-        counted = [item.size for item in items if not isinstance(item, Control)]
-        return self._timed.amount(size=sum(counted), items=len(counted)) <= most
 
     def _enough(self, items: Sequence[Item], size: int, behind: int) -> bool:
         """Whether the headroom is free: one item more than `behind`, and `size` more bytes."""

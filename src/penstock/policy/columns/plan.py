@@ -7,6 +7,7 @@ those positions. Its results must equal those of `evaluate`; tests/agreement che
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +22,7 @@ from penstock.policy.columns.assemble import Runs, digests
 from penstock.policy.columns.deciders import COMPILERS, View
 from penstock.policy.columns.frame import Frame, Layout
 from penstock.policy.digesters import NUMERIC
-from penstock.policy.evaluate import FilterEffect, Packed
+from penstock.policy.evaluate import FilterEffect, Packed, Spare
 from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing, PayloadFormat
 from penstock.policy.paths import Source
@@ -109,8 +110,16 @@ class Plan:
         """Number of the highest level; 0 without a policy."""
         return self.policy.highest if self.policy else 0
 
-    def pack(self, items: Sequence[Item], *, level: int, now_us: Instant, above: int = 0) -> Packed:
-        """The queue after every step of levels `above` + 1 … `level`.
+    def pack(
+        self,
+        items: Sequence[Item],
+        *,
+        level: int,
+        now_us: Instant,
+        above: int = 0,
+        spare: Spare | None = None,
+    ) -> Packed:
+        """The queue after every step of levels `above` + 1 … `level`, but for events to be spared.
 
         Same result as `evaluate.pack`, faster.
         """
@@ -119,7 +128,7 @@ class Plan:
             return Packed(list(items), ())
         assert self.policy is not None
         if len(items) < SMALL:
-            return evaluate.pack(self.policy, items, level=level, now_us=now_us, above=above)
+            return evaluate.pack(self.policy, items, level=level, now_us=now_us, above=above, spare=spare)
         steps = [
             (cause, step)
             for cause, step in zip(self._causes, self._steps, strict=True)
@@ -135,6 +144,9 @@ class Plan:
             effects.append(FilterEffect(cause, seen=len(gone), dropped=count))
             if count:
                 fates.add(cause, gone, last=number == len(steps))
+        if spare is not None:
+            back = fates.spare(spare, level)
+            effects = [replace(one, dropped=one.dropped - back.get(one.cause, 0)) for one in effects]
         return Packed(queue.without(fates, frame, self._asked), tuple(effects))
 
     def collapse(self, items: Sequence[Item], *, cause: Cause = WORST_CASE) -> list[Item]:
@@ -216,6 +228,22 @@ class Fates:
             self.by_cause[places] = len(self.causes) - 1
         if not last:
             self.alive = (~gone).nonzero()[0] if self.alive is None else self.alive[~gone]
+
+    def spare(self, choose: Spare, level: int) -> dict[Cause, int]:
+        """Take back events that a level dropped; returns how many each cause had dropped."""
+        goes = self.dropped
+        if self.by_cause is not None:
+            of_level = np.array([cause.level == level for cause in self.causes], dtype=np.bool_)
+            goes = goes & of_level[self.by_cause]
+        elif not any(cause.level == level for cause in self.causes):
+            return {}
+        stay = (~self.dropped).nonzero()[0].tolist()
+        back = np.array(choose(stay, goes.nonzero()[0].tolist()), dtype=np.int64)
+        self.dropped[back] = False
+        if self.by_cause is None:
+            return {cause: len(back) for cause in self.causes}
+        counts = np.bincount(self.by_cause[back], minlength=len(self.causes)).tolist()
+        return dict(zip(self.causes, counts, strict=True))
 
 
 class _Queue:
