@@ -106,6 +106,9 @@ class Pace:
 
     def room(self, within_us: int) -> float | None:
         """How much may wait in the queues if it is to be taken within a time; None: not known yet."""
+        if self._silent_us > LUMP_US:
+            per_s = self.per_s
+            return None if per_s is None else per_s * within_us / SECOND_US - self.outside
         if self._busy_us < LEAST_US:
             return None
         return self._taken / self._busy_us * SECOND_US * within_us / SECOND_US - self.outside
