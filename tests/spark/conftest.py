@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kit.jvm import OPTIONS, archive_classes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
-"""JVMs of tests, and of programs they start, live for seconds: compiling code well costs them twice what it
-brings. A session starts in half the time."""
+os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS)  # of this process and of programs that tests start
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,6 +24,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/spark/" in str(item.path):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _classes() -> None:
+    archive_classes()
 
 
 @pytest.fixture(scope="session")

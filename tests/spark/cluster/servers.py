@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
+from tests.kit.jvm import OPTIONS
 from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _process(log: Path, *command: str, said: str) -> Iterator[None]:
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": HOST,
         "SPARK_NO_DAEMONIZE": "1",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",  # of master and workers; see conftest
+        "SPARK_DAEMON_JAVA_OPTS": OPTIONS,  # of master and workers
         "PYSPARK_PYTHON": sys.executable,
     }
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.client import StreamReader, StreamWriter
+from tests.kit.jvm import OPTIONS
 from tests.kit.stream_programs import running
 from tests.kit.streaming_reference import reference
 from tests.spark.cluster.job import CAPACITY, POLICY
@@ -42,12 +44,12 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def run(module: str, kind: str, address: str, folder: Path) -> dict[str, Any]:
     """What a module of this folder prints, as a program with settings that suit so small a cluster."""
-    settings = folder / "conf"
-    settings.mkdir()
-    (settings / "spark-defaults.conf").write_text(
-        "spark.sql.shuffle.partitions 2\nspark.executor.memory 512m\n"
-        "spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1\n"  # as the tests' own JVMs, and why
-    )
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": OPTIONS,
+    }
+    given = [f"--conf={name}={value}" for name, value in settings.items()]
     done = subprocess.run(
         [sys.executable, "-m", f"tests.spark.cluster.{module}", kind, address, str(folder)],
         capture_output=True,
@@ -58,7 +60,7 @@ def run(module: str, kind: str, address: str, folder: Path) -> dict[str, Any]:
             **os.environ,
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": HOST,
-            "SPARK_CONF_DIR": str(settings),
+            **({"PYSPARK_SUBMIT_ARGS": f"{shlex.join(given)} pyspark-shell"} if kind == "master" else {}),
         },
     )
     assert done.returncode == 0, done.stderr[-3000:]

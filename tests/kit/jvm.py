@@ -1,0 +1,67 @@
+"""How the JVMs of tests start: most live for seconds, and half of that is spent on loading Spark's classes.
+
+An archive of these classes, read and verified once, is kept beside the environment that has Spark's jars.
+With it a session, and its first job, take half the CPU. Java checks that an archive fits its own version
+and the jars; one that does not fit, or is not there yet, is passed over.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+QUICK = "-XX:TieredStopAtLevel=1"
+"""Compiling code well costs a JVM of a few seconds twice what it brings."""
+
+SILENT = "-Xlog:cds*=off"
+"""What Java says of archives would be among what commands print."""
+
+
+def _archive() -> Path:
+    """The archive of this Java and this Spark."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(f"{home}/bin/java" if home else "java") or "none"
+    which = f"{Path(java).resolve()} {version('pyspark')} {QUICK}"
+    return Path(sys.prefix) / f"spark-classes-{hashlib.sha256(which.encode()).hexdigest()[:12]}.jsa"
+
+
+ARCHIVE = _archive()
+OPTIONS = QUICK if " " in str(ARCHIVE) else f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} {SILENT}"
+"""Of every JVM that a test starts. Spark splits them at blanks, whatever is quoted."""
+
+
+def archive_classes() -> None:
+    """Write the archive if there is none, by a program that does what the tests do with Spark.
+
+    One process of a test run does it, the others go on without.
+    """
+    if str(ARCHIVE) not in OPTIONS or ARCHIVE.exists() or not os.access(sys.prefix, os.W_OK):
+        return
+    with ARCHIVE.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
+        with TemporaryDirectory(dir=sys.prefix) as folder:
+            written = Path(folder) / "classes.jsa"
+            command = [sys.executable, "-m", "tests.spark.class_archive", folder]
+            options = f"{QUICK} -XX:ArchiveClassesAtExit={written} {SILENT}"
+            try:
+                done = subprocess.run(
+                    command,
+                    env={**os.environ, "SPARK_SUBMIT_OPTS": options},
+                    capture_output=True,
+                    timeout=600,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return  # tests say what is wrong with Spark; an archive only saves time
+            if done.returncode == 0 and written.exists():
+                written.replace(ARCHIVE)
