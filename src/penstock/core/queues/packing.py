@@ -35,6 +35,10 @@ _STEP: Final = 16
 """A late queue is packed again when it has grown by a 16th: an arriving event then pays for about 16 items
 looked at by each filter, also if no level can make the queue as short as it should be."""
 
+_SPARE: Final = 4
+"""Where events are spared, a quarter of the time stays free: a pack looks at all that waits, so it should
+not be needed again at once."""
+
 _HOLD: Final = 8
 """The controller asks for a level that holds for an eighth of `fresh`."""
 
@@ -447,7 +451,7 @@ class PackingQueue(BoundedQueue):
         """Packs items so that what is left takes at most so much, and spares what fits."""
         assert self._sparing is not None
         assert self._timed is not None
-        most -= most / _HOLD  # or the next event would find the queue late again
+        most -= most / _SPARE  # or the next event would find the queue late again
         return Fitting(
             self._sparing, self._first, items, pace=self._timed, gathered=self._gathered, most=most
         )
