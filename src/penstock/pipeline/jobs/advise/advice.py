@@ -56,9 +56,9 @@ class Advice:
     reasons: tuple[tuple[str, ...], ...]
     """By level, a sentence for each filter."""
     expected: tuple[LevelResult, ...]
-    """By level, on the part learned from."""
+    """By level, on the part learned from; of the levels alone, without what is urgent."""
     measured: tuple[LevelResult, ...]
-    """By level, on the rest."""
+    """By level, on the rest, likewise."""
     spreads: dict[str, float]
     """Standard deviations of numeric attributes in the rest."""
     replayed: Backtest
