@@ -135,8 +135,8 @@ def test_a_queue_packs_before_an_event_would_wait_too_long() -> None:
     queue.offer(an_event(10, 1, size=99), now_us=10)
     (record,) = queue.events()
     assert record.in_time
-    # The lowest level is enough, and of the four events that it may drop one is spared.
-    assert (record.level, record.events_dropped) == (1, 3)
+    # The lowest level is enough; a quarter of the time stays free, so none of its four events is spared.
+    assert (record.level, record.events_dropped) == (1, 4)
     assert queue.statistics().packs_in_time == 1
     assert queue.statistics().conserved
 
