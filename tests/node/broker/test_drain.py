@@ -111,6 +111,7 @@ async def test_meanwhile_the_session_keeps_up() -> None:
         assert running.account_holds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["detached", "taken over", "restarted", "other policy", "subscribed again"])
 async def test_a_gathered_digest_outlives(tmp_path: Path, how: str) -> None:
     async with AsyncExitStack() as stack:

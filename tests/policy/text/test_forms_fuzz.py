@@ -15,6 +15,8 @@ from penstock.policy import filters
 from penstock.policy.text.forms import FORMS, parse
 from tests.kit.policies import TRICKY_TEXTS, policies
 
+pytestmark = pytest.mark.slow
+
 QUICK = settings(deadline=timedelta(seconds=5), suppress_health_check=[HealthCheck.too_slow])
 
 WORDS = (

@@ -7,6 +7,8 @@ import pytest
 from penstock.core.channels.difference import Rules, read
 from penstock_lab.bench.diff.feed_changes import DIALECTS, URL, Writing, a_feed, measured
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_dialect_has_all_items_with_their_texts(dialect: str) -> None:

@@ -17,6 +17,8 @@ from penstock_lab.experiments.ces.admission import (
 from penstock_lab.experiments.ces.overload import POLICY
 from penstock_lab.sim.constant_rate import ConstantRateSetting
 
+pytestmark = pytest.mark.slow
+
 WARM_UP_US = 3_000_000
 SETTING = ConstantRateSetting(seconds=6, load=LOAD, flows=FLOWS)
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from penstock.node.config.schema import Config
     from penstock_lab.experiments.result import Claim
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 5
 JITTER = "served flows keep their jitter at 3 × load"
 LOSS = "… and lose nothing at 3 × load"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import Claim
     from penstock_lab.sim.corona.workload import Floats
 
+pytestmark = pytest.mark.slow
+
 MISSES = "… with the paper's levels, base 16"
 """With 60 nodes they are three times slower than the paper reports; the row says why."""
 

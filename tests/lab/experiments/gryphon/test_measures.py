@@ -29,6 +29,8 @@ from penstock_lab.sim.streams.node import Subscriber
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def bottleneck() -> Played:

@@ -9,6 +9,8 @@ from penstock.core.slots.reservation import Reservations
 from penstock_lab.experiments.rbf import storage
 from penstock_lab.experiments.rbf.storage import Argument, argument, entry_bytes, measure
 
+pytestmark = pytest.mark.slow
+
 SMALL = (2_000, 20_000)
 
 

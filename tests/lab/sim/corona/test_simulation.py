@@ -46,6 +46,8 @@ from penstock_lab.sim.corona.workload import (
     updates,
 )
 
+pytestmark = pytest.mark.slow
+
 TAU_US = 30 * MINUTE_US
 SMALL = CoronaSetting(nodes=40, maintenance_us=30 * MINUTE_US)
 
