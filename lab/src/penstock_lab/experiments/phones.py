@@ -239,33 +239,37 @@ def _outcome(evening: _Evening, seed: int, *, quick: bool) -> ExperimentResult:
             f"{share[1]:.1%}",
             f"{share[0]:.1%}",
             ok=share[0] >= max(ALARMS, share[1]),
+            note="fails if one alarm in 200 is dropped",
         ),
         Claim(
             f"median delay of an alarm: {DELAY_S:g} s or less",
             f"{delay_s[1]:.1f} s",
             f"{delay_s[0]:.1f} s",
             ok=delay_s[0] <= DELAY_S,
-            note="an alarm goes ahead of what waits; what buffers of the link hold, nothing can overtake",
+            note="an alarm goes ahead of what waits; what buffers of the link hold, nothing can overtake: "
+            "fails if the node hands them too much",
         ),
         Claim(
             f"median age of a patient's newest reading: {AGE_S:g} s or less",
             f"{age_s[1]:.1f} s",
             f"{age_s[0]:.1f} s",
             ok=age_s[0] <= AGE_S,
+            note="fails if readings wait longer than `fresh`, or some patients never have their turn",
         ),
         Claim(
             "readings the phone got or was told about",
             f"{told[1]:,} of {evening.published:,}",
             f"{told[0]:,} of {evening.published:,}",
             ok=told == [evening.published] * 2,
-            note="without a policy a digest tells the number; with one, also mean, least and most",
+            note="without a policy a digest tells the number; with one, also mean, least and most; fails if "
+            "a reading is neither shown nor told",
         ),
         Claim(
             "accepted = delivered + digested + queued",
             "",
             f"{account.accepted:,} = {account.delivered:,} + {account.digested:,} + {account.queued:,}",
             ok=account.balanced and account.accepted == 2 * evening.published,
-            note="by the node's own account, both phones together",
+            note="by the node's own account, both phones together; fails if the sums differ by one",
         ),
     )
     table = Table(

@@ -183,27 +183,29 @@ def _rows(views: dict[str, View]) -> tuple[Claim, ...]:
             f"drop oldest {oldest.alarms:.0%}, drop newest {newest.alarms:.0%}",
             f"policy {ours.alarms:.1%}",
             ok=ours.alarms >= max(ALARMS, oldest.alarms),
+            note="fails if urgent events are dropped before others, or fewer arrive than with drop oldest",
         ),
         Claim(
             f"delay of an alarm, 99 of 100: {DELAY_S:g} s or less",
             f"drop oldest {oldest.late_s:.1f} s, drop newest {newest.late_s:.1f} s",
             f"policy {ours.late_s:.2f} s",
             ok=ours.late_s <= min(DELAY_S, oldest.late_s),
-            note="urgent: an alarm goes ahead of what waits",
+            note="urgent: an alarm goes ahead of what waits; fails if it has to wait behind other readings",
         ),
         Claim(
             "median age of a patient's newest reading: no older",
             f"drop oldest {oldest.stale_s:.1f} s, drop newest {newest.stale_s:.1f} s",
             f"policy {ours.stale_s:.1f} s",
             ok=ours.stale_s <= oldest.stale_s,
-            note="fresh: half a second of the link waits, not a full queue",
+            note="fresh: half a second of the link waits, not a full queue; fails if it "
+            "is older than drop oldest's",
         ),
         Claim(
             f"readings that arrive: {READINGS:.0%} of drop oldest's or more",
             f"drop oldest {oldest.events:,}",
             f"policy {ours.events:,} ({ours.events / max(1, oldest.events):.0%})",
             ok=ours.events >= READINGS * oldest.events,
-            note="digests share the link",
+            note="digests share the link; fails if they take more than a tenth of it",
         ),
         Claim(
             "… with the ladder",
@@ -216,13 +218,15 @@ def _rows(views: dict[str, View]) -> tuple[Claim, ...]:
             f"drop oldest {oldest.untold}, drop newest {newest.untold}",
             f"policy {ours.untold}",
             ok=ours.untold == 0,
-            note="with the policy every dropped reading is counted in a digest, with its mean, min and max",
+            note="with the policy every dropped reading is counted in a digest, with its mean, min and max; "
+            "fails if one is in none",
         ),
         Claim(
             "accepted = delivered + digested + queued",
             "–",
             "yes" if all(view.conserved for view in views.values()) else "NO",
             ok=all(view.conserved for view in views.values()),
+            note="fails if a queue loses count of an event",
         ),
     )
 

@@ -252,32 +252,37 @@ def _outcome(watched: _Watched, seed: int, *, quick: bool) -> ExperimentResult:
             f"{noise:,}",
             f"{max(0, len(watched.of(page)) - changes)}",
             ok=noise > 0 and len(watched.of(page)) <= changes,
-            note=f"{len(watched.site.bodies):,} answers, each of them different; plain polling compares them",
+            note=f"{len(watched.site.bodies):,} answers, each of them different; plain polling compares; "
+            "fails if one piece of noise is told",
         ),
         Claim(
             "changes of the page that were told",
             f"{changes} of {changes}",
             f"{len(watched.of(page))} of {changes}",
             ok=len(watched.of(page)) == changes,
+            note="fails if an edit is taken for noise, or told twice",
         ),
         Claim(
             "new items of the feed that were told",
             "–",
             f"{len(titles)} of {changes}",
             ok=titles == list(HEADLINES[1 : changes + 1]),
+            note="fails if an item is missing, told twice or out of order",
         ),
         Claim(
             "the deltas, applied, lead from the first page to the last",
             "–",
             "yes" if watched.leads_to_the_last() else "NO",
             ok=watched.leads_to_the_last(),
+            note="fails if a delta is missing or does not fit the page before it",
         ),
         Claim(
             f"fetches for {READERS} readers",
             f"{READERS * fetches:,}",
             f"{fetches:,}",
             ok=alike,
-            note=f"one fetch serves all, and all are told the same: {'yes' if alike else 'NO'}",
+            note=f"one fetch serves all, and all are told the same: {'yes' if alike else 'NO'}; fails if "
+            "they are not",
         ),
         Claim(
             "median time from a change to the reader",
@@ -291,7 +296,7 @@ def _outcome(watched: _Watched, seed: int, *, quick: bool) -> ExperimentResult:
             "–",
             "yes" if watched.status.get("balanced") else "NO",
             ok=bool(watched.status.get("balanced")),
-            note="by the node's own account",
+            note="by the node's own account; fails if a poll has no result, or a change no receiver",
         ),
     )
     return ExperimentResult(

@@ -234,7 +234,13 @@ def _rows(judged: list[Judged], problem: str, replay: str) -> tuple[Claim, ...]:
     def row(what: str, found: dict[str, list[str]], good: str) -> Claim:
         bad = {name: some for name, some in found.items() if some}
         said = "; ".join(f"{name}: {len(some):,}, first {some[0]}" for name, some in bad.items())
-        return Claim(what, "none", said or good, ok=not bad, note=f"again: {replay}" if bad else "")
+        return Claim(
+            what,
+            "none",
+            said or good,
+            ok=not bad,
+            note=f"again: {replay}" if bad else "fails with the first one",
+        )
 
     acknowledged = min((one.acknowledged for one in judged), default=0)
     lost = row(
@@ -250,7 +256,9 @@ def _rows(judged: list[Judged], problem: str, replay: str) -> tuple[Claim, ...]:
             "yes",
             problem or "yes",
             ok=not problem,
-            note=f"again: {replay}" if problem else "",
+            note=f"again: {replay}"
+            if problem
+            else "fails if a process does not start again, or the streams stand still",
         ),
         Claim("messages acknowledged to publishers", "some", f"{acknowledged:,}", ok=acknowledged > 0),
     )
