@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.cli import bench, reproduce
+from penstock_lab.runs import stored
 from penstock_lab.runs.everything import Ended
 from penstock_lab.runs.shows import Shows
 
@@ -59,7 +60,7 @@ def test_a_missed_goal_is_the_exit_code_only_if_asked(
     monkeypatch: pytest.MonkeyPatch, check: tuple[str, ...], code: int
 ) -> None:
     missed = BenchmarkResult("b", (BenchmarkRow("x", 1.0, "s", "r", 1.0, 1.0, 2.0),), 1.0)
-    found = bench.described(missed, Shows(live=True), "c", quick=True)
+    found = stored.described(missed.as_json(), Shows(live=True), "c", quick=True)
 
     def ended(*_: object, **__: object) -> list[Ended]:
         return [Ended("b", 1.0, found)]

@@ -12,7 +12,6 @@ import pytest
 from tests.kit.paths import ROOT
 
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
-from penstock_lab.cli import bench, reproduce
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.runs import pages, stored
 from penstock_lab.runs.papers import FIGURES
@@ -73,14 +72,16 @@ CLAIMS = (
     Claim("… later", "–", "3", ok=None),
 )
 MADE = {
-    "bench-b": bench.described(
-        BenchmarkResult("b", (BenchmarkRow("x", 2e6, "msg/s", "r", 1e6, 2.0, 1.5, "so"),), 1.0, note="here"),
+    "bench-b": stored.described(
+        BenchmarkResult(
+            "b", (BenchmarkRow("x", 2e6, "msg/s", "r", 1e6, 2.0, 1.5, "so"),), 1.0, note="here"
+        ).as_json(),
         Shows(live=True),
         "penstock bench b",
         quick=True,
     ),
-    "reproduce-e": reproduce.described(
-        ExperimentResult("e", "E", "in the lab", CLAIMS, (), (), 1),
+    "reproduce-e": stored.described(
+        ExperimentResult("e", "E", "in the lab", CLAIMS, (), (), 1).as_json(),
         Shows(live=False, paper="PACK", figures={"": "Figure 8"}),
         "penstock reproduce e --seed 1",
         quick=False,

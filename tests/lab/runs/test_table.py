@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
-from penstock_lab.cli import bench, reproduce
 from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.runs import stored
 from penstock_lab.runs.everything import Ended
 from penstock_lab.runs.shows import Shows
 from penstock_lab.runs.table import TableRow, number, rows_of, rows_of_all
@@ -16,7 +16,7 @@ def test_rows_of_an_experiment() -> None:
     claims = (Claim("low", "1 s", "2 s", ok=False, note="why"), Claim("high", "–", "3", ok=None))
     outcome = ExperimentResult("e1", "E1", "here", claims, (), (), 1)
     shows = Shows(live=True, paper="PACK", figures={"low": "Figure 8"})
-    found = reproduce.described(outcome, shows, "penstock reproduce e1", quick=True)
+    found = stored.described(outcome.as_json(), shows, "penstock reproduce e1", quick=True)
     assert rows_of(found) == [
         TableRow("e1", "PACK, Figure 8", "low", "1 s", "2 s", "live", ok=False, note="why"),
         TableRow("e1", "", "high", "–", "3", "live", ok=None),
@@ -28,7 +28,9 @@ def test_rows_of_a_benchmark() -> None:
         BenchmarkRow("fast", 1_234_567.0, "msg/s", "mosquitto", 94_900.0, 13.0, 6.0, note="if slow"),
         BenchmarkRow("alone", 1.234, "s"),
     )
-    found = bench.described(BenchmarkResult("b", measured, 1.0), Shows(live=False), "c", quick=False)
+    found = stored.described(
+        BenchmarkResult("b", measured, 1.0).as_json(), Shows(live=False), "c", quick=False
+    )
     assert rows_of(found) == [
         TableRow(
             "bench b",

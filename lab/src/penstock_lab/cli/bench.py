@@ -6,7 +6,7 @@ A benchmark's module is loaded when it is run.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
 
 import typer
 
@@ -90,7 +90,8 @@ def bench(  # noqa: PLR0917  # options of a command
     measure, shows = load(wanted[name])
     with progress(f"bench {name}") as step:
         outcome = measure(quick=quick, progress=step, **given)
-    found = described(outcome, shows, " ".join(("penstock", *_words(name, given, quick=quick))), quick=quick)
+    command = " ".join(("penstock", *_words(name, given, quick=quick)))
+    found = stored.described(outcome.as_json(), shows, command, quick=quick)
     if store is not None:
         stored.write(store, f"bench-{name}", found)
     if as_json:
@@ -105,15 +106,6 @@ def _words(name: str, given: dict[str, str], *, quick: bool) -> list[str]:
     """Return the command that runs one benchmark, with those of the options given that it has."""
     own = [(f"--{option}", value) for option, value in given.items() if option in OPTIONS.get(name, ())]
     return ["bench", name, *(["--quick"] if quick else []), *(word for each in own for word in each)]
-
-
-def described(outcome: BenchmarkResult, shows: Shows, command: str, *, quick: bool) -> dict[str, Any]:
-    """Return the JSON of a benchmark: its result, the paper's figures, and how the run was made."""
-    found = outcome.as_json()
-    figures = shows.figures_of(row["name"] for row in found["rows"])
-    rows = [row | {"figure": figure} for row, figure in zip(found["rows"], figures, strict=True)]
-    run = stored.run_of(command, quick=quick)
-    return found | {"rows": rows, "paper": shows.paper, "how": shows.how, "run": run}
 
 
 def _show(outcome: BenchmarkResult) -> None:

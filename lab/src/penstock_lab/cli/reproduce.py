@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
 
 import typer
 
@@ -152,7 +152,7 @@ def reproduce(  # noqa: PLR0917  # options of a command
     add_result(page, outcome)
     report = page.write(folder / f"{outcome.experiment}.html")
     words = _words(name, options, seed=seed, quick=quick, live=live)
-    found = described(outcome, shows, " ".join(("penstock", *words)), quick=quick)
+    found = stored.described(outcome.as_json(), shows, " ".join(("penstock", *words)), quick=quick)
     if store is not None:
         stored.write(store, f"reproduce-{name}{'-live' * live}", found)
     if as_json:
@@ -180,12 +180,3 @@ def _words(name: str, options: dict[str, str], *, seed: int, quick: bool, live: 
     given = ["--spark"] if "spark" in options else []
     given += [word for one in options.items() if one[0] != "spark" for word in (f"--{one[0]}", one[1])]
     return ["reproduce", name, *flags, *given, "--seed", str(seed)]
-
-
-def described(outcome: ExperimentResult, shows: Shows, command: str, *, quick: bool) -> dict[str, Any]:
-    """Return the JSON of an experiment: its result, the paper's figures, and how the run was made."""
-    found = outcome.as_json()
-    figures = shows.figures_of(row["what"] for row in found["rows"])
-    rows = [row | {"figure": figure} for row, figure in zip(found["rows"], figures, strict=True)]
-    run = stored.run_of(command, quick=quick)
-    return found | {"rows": rows, "paper": shows.paper, "how": shows.how, "run": run}

@@ -14,15 +14,26 @@ import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.output import finite
 from penstock.errors import InputError
+
+if TYPE_CHECKING:
+    from penstock_lab.runs.shows import Shows
 
 SOURCES: Final = ("src", "lab", "pyproject.toml", "uv.lock")
 """What a run depends on; other changes of a checkout do not matter to it."""
 NOT_KEPT: Final = ("plots", "report")
 """Paths of the machine that the run was made on."""
+
+
+def described(result: dict[str, Any], shows: Shows, command: str, *, quick: bool) -> dict[str, Any]:
+    """Return the JSON of a run: its result, the paper's figures, and how the run was made."""
+    figures = shows.figures_of(row.get("what") or row["name"] for row in result["rows"])
+    rows = [row | {"figure": figure} for row, figure in zip(result["rows"], figures, strict=True)]
+    run = run_of(command, quick=quick)
+    return result | {"rows": rows, "paper": shows.paper, "how": shows.how, "run": run}
 
 
 def run_of(command: str, *, quick: bool) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Pace:
         self.outside = self.beside = 0
 
     def state(self) -> tuple[float, float]:
-        """What was taken and in how much time, both faded: to continue elsewhere or later."""
+        """Return the amount taken and the time it took, both faded: to continue elsewhere or later."""
         return self._taken, self._busy_us
 
     def restore(self, state: tuple[float, float]) -> None:
@@ -100,7 +100,7 @@ class Pace:
         return items if self.by_items else size + self.overhead * items
 
     def total(self, items: Iterable[Item]) -> int:
-        """What items take, control items aside."""
+        """Return the amount that items take, control items aside."""
         sizes = [item.size for item in items if item.__class__ is not Control]
         return self.amount(size=sum(sizes), items=len(sizes))
 

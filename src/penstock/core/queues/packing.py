@@ -45,7 +45,7 @@ _HOLD: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackingState:
-    """What a queue knows besides its items and its controller, to continue elsewhere or later."""
+    """State of a queue besides its items and its controller, to continue elsewhere or later."""
 
     first: int = 0
     """Number of the items that wait in the lane of urgent events."""
@@ -132,7 +132,7 @@ class PackingQueue(BoundedQueue):
         return None if pace is None else pace.wait_us(pace.amount(size=self._bytes, items=self._held))
 
     def state(self) -> PackingState:
-        """What it knows besides its items."""
+        """State of the queue besides its items."""
         held, departed = self._marks
         return PackingState(
             first=len(self._first),

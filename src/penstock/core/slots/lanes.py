@@ -97,7 +97,7 @@ class Decisions:
 
 
 class Ordered(Protocol):
-    """What lanes know of a flow: enough to keep its packets in order."""
+    """State of a flow in the lanes: enough to keep its packets in order."""
 
     key: int
     last_other_us: Instant

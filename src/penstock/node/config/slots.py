@@ -57,7 +57,7 @@ class DecisionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the links of some receivers carry."""
+    """Capacity of the links of some receivers."""
 
     clients: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
     """Client identifiers, with * and ? as in file names; the first entry that matches counts."""

@@ -36,7 +36,7 @@ _VERSION: Final = 1
 
 
 class _DrainState(msgspec.Struct, frozen=True):
-    """What is kept of a key besides the rows that wait."""
+    """State of a key besides the rows that wait."""
 
     version: int
     in_bytes: bool

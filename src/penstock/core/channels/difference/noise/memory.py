@@ -1,4 +1,4 @@
-"""What is remembered about the noise of one channel: how often which part of it moved, and when."""
+"""Memory of the noise of one channel: how often which part of it moved, and when."""
 
 from __future__ import annotations
 
