@@ -173,6 +173,21 @@ async def test_the_path_of_the_listener_answers_and_so_does_the_root(path: str) 
             )
             for key in ("ü" * 24, "dGhlIHNhbXBsZSBub25jZQ", "YQ==", "*" * 24)
         ),
+        *(
+            (
+                "GET /mqtt HTTP/1.1",
+                (UPGRADE[0], *connection, *UPGRADE[2:], MQTT),
+                400,
+                "Connection must have the value Upgrade",
+            )
+            for connection in (
+                (),
+                ("Connection: keep-alive",),
+                ("Connection: \udcec\udced",),
+                ("Connection: Upgrade, \udcec",),
+                ("Connection: Upgradeü", "Connection: \udcff"),
+            )
+        ),
         ("GET * HTTP/1.1", (*UPGRADE, MQTT), 400, "*"),
         ("nonsense", (), 400, "nonsense"),
     ],

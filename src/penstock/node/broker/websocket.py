@@ -339,6 +339,8 @@ class WebSocketListener:
             return web.Response(
                 status=426, text="here is MQTT over WebSocket\n", headers={"Upgrade": "websocket"}
             )
+        if not _asks_for_upgrade(request):
+            return web.Response(status=400, text="the header Connection must have the value Upgrade\n")
         if request.headers.get("Sec-WebSocket-Version") != "13":
             return web.Response(
                 status=426, text="the version must be 13\n", headers={"Sec-WebSocket-Version": "13"}
@@ -372,6 +374,15 @@ class WebSocketListener:
         except ValueError:
             return False
         return is_loopback(page or "") and is_loopback(asked or "")
+
+
+def _asks_for_upgrade(request: web.BaseRequest) -> bool:
+    """Whether the header Connection names the upgrade, in plain ASCII.
+
+    The library refuses other values too, but puts them into its response, which fails if they are not UTF-8.
+    """
+    values = ",".join(request.headers.getall("Connection", ()))
+    return values.isascii() and "upgrade" in (one.strip() for one in values.lower().split(","))
 
 
 def _is_key(text: str) -> bool:

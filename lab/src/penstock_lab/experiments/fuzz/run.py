@@ -87,12 +87,13 @@ def fuzz(
     *,
     seed: int,
     seconds: float,
+    most: int | None = None,
     subjects: Subjects,
     told: Callable[[FuzzRun], None] | None = None,
 ) -> FuzzRun:
-    """Fuzz a fresh process for some seconds; `told` is called now and then."""
+    """Fuzz a fresh process for some seconds, with at most so many exchanges; `told` is called now and then."""
     run = FuzzRun(target, seed)
-    numbers = (exchange_of(target, seed, number) for number in count())
+    numbers = (exchange_of(target, seed, number) for number in (count() if most is None else range(most)))
     with subjects() as subject:
         asyncio.run(_Judged(run, subject, told).play(numbers, seconds=seconds))
     if run.suspects:
