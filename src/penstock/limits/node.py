@@ -137,6 +137,14 @@ RECORD_SPARE_BYTES: Final = 16 << 20
 RECORD_RETRY_S: Final = 5.0
 """Between attempts to write when the disk is full or gone."""
 
+RECORD_ASK_S: Final = 10.0
+"""Longest time a reader waits for the node to complete the file that it is writing: the node looks each
+RECORD_LATEST_S, and a busy machine may take some seconds more."""
+
+RECORD_MARK_S: Final = 7 * 86_400
+"""Age at which a pipeline's mark no longer keeps files from being deleted: whoever gave a pipeline up must
+not find the disk full."""
+
 # -- control tables ------------------------------------------------------------------------------------------
 
 CONTROL_ROWS: Final = 10_000_000

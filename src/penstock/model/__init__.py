@@ -10,6 +10,7 @@ event.py           event, control item, and the stamp of a stream message
 host.py            addresses of hosts: loopback, and which count as one
 arrays.py          types of numpy arrays, for annotations
 control_table.py   versions of tables that Spark writes and nodes load
+recording.py       names of files by which a recording node and its readers agree
 """
 
 from penstock.model.digest import AttributeSummary, Cause, Digest

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import errno
 import logging
 import shutil
+import time
 from collections import namedtuple
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 
 from penstock import Client, limits
 from penstock.errors import MissingTool, NodeError
+from penstock.model.event import Event
+from penstock.model.recording import TakenMark, mark_name
 from penstock.mqtt.packets.properties import Properties
 from penstock.node.config.read import LoadedConfig
 from penstock.node.config.schema import Config, Http, RecorderSettings
@@ -23,6 +28,8 @@ from penstock.node.observe import metrics
 from penstock.node.observe.recorder import Recorder
 from penstock.node.observe.status import Observed
 from penstock.node.service import Node
+from penstock.node.store.parquet import EVENTS, RecordFiles
+from penstock.pipeline.tables.files import read_table
 from tests.kit.peer import node, run
 from tests.kit.waiting import until
 
@@ -262,6 +269,56 @@ def test_what_a_killed_node_left_is_cleared_away(tmp_path: Path, caplog: pytest.
     run(test())
     assert [path.name for path in folder.iterdir()] == ["mine.txt"]
     assert f"{left}: was left unfinished and is deleted" in caplog.text
+
+
+def test_a_reader_gets_what_was_just_recorded(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with recording(tmp_path) as (broker, recorder):
+            publish(broker, *some(5))
+            await until(lambda: recorder.status().recorded == 5)
+            assert not files(tmp_path)  # the file is being written
+            table = await asyncio.to_thread(read_table, str(tmp_path / "recorded"), "parquet")
+            assert table["payload"].to_pylist() == some(5)
+            publish(broker, *some(5, 5))
+            await until(lambda: recorder.status().recorded == 10)
+            table = await asyncio.to_thread(read_table, str(tmp_path / "recorded"), "parquet")
+            assert table.num_rows == 10
+
+    run(test())
+    assert len(files(tmp_path)) == 2
+    assert not list((tmp_path / "recorded").glob(".*"))
+
+
+def mark(folder: Path, pipeline: str, through: str, *, at_us: int | None = None) -> Path:
+    found = TakenMark(
+        pipeline="p", through=through, at_us=time.time_ns() // 1_000 if at_us is None else at_us
+    )
+    path = folder / mark_name(pipeline)
+    path.write_bytes(msgspec.json.encode(found))
+    return path
+
+
+def test_a_file_is_deleted_only_when_every_pipeline_has_read_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    record = RecordFiles(folder, EVENTS, rotate_events=1, keep_bytes=1)
+    events = [Event("ward/1", b"x", ts_us=number) for number in range(1, 6)]
+    slow = mark(folder, "slow", "")
+    mark(folder, "given-up", "", at_us=1)  # so old that it holds nothing
+    (folder / mark_name("broken")).write_text("{")
+    for event in events[:3]:
+        assert not record.record([event], finish=False).deleted
+    assert len(files(tmp_path)) == 3
+    assert "a pipeline has not read" in caplog.text
+    mark(folder, "fast", files(tmp_path)[2].name)
+    mark(folder, "slow", files(tmp_path)[0].name)
+    first = files(tmp_path)[0]
+    assert record.record(events[3:4], finish=False).deleted == (first,)
+    slow.unlink()
+    assert len(record.record(events[4:], finish=False).deleted) == 2
+    assert len(files(tmp_path)) == 2
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

@@ -20,13 +20,15 @@ def write(path: Path, *, rows: int = 3) -> None:
     parquet.write_table(pa.table({"ts": range(rows)}), path)
 
 
-def test_a_folder_that_a_node_writes_to(tmp_path: Path) -> None:
+def test_a_folder_that_a_node_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RECORD_ASK_S", 0.1)
     running = tmp_path / ".events-20260131T120000.123456Z.parquet.inprogress"
     running.write_bytes(b"PAR1")
     with pytest.raises(InputError) as caught:
         read_table(str(tmp_path), "parquet")
     assert running.name in str(caught.value)
-    assert "wait, or stop the node" in str(caught.value)
+    assert "Is the node running?" in str(caught.value)
+    assert [one.name for one in tmp_path.iterdir()] == [running.name]  # the request is taken back
     write(tmp_path / "events-20260131T115000.123456Z.parquet")
     (tmp_path / "_SUCCESS").touch()
     assert read_table(str(tmp_path), "parquet").num_rows == 3

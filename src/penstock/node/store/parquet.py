@@ -6,6 +6,7 @@ waits for the disk and runs in the recorder's thread.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import time
@@ -14,8 +15,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from penstock import limits
 from penstock.errors import MissingTool
+from penstock.model.instant import SECOND_US
+from penstock.model.recording import FINISH_REQUEST, MARKS, UNFINISHED, TakenMark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.model.event import Event
 
-UNFINISHED: Final = ".inprogress"
-"""Suffix of a file that is being written."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,18 @@ class RecordFiles:
         return found
 
     def record(self, events: list[Any], *, finish: bool) -> WriteOutcome:
-        """Write rows, starting a new file where one is full; `finish`: complete the last file, too."""
+        """Write rows, starting a new file where one is full; `finish`: complete the last file, too.
+
+        The last file is also completed if a reader asks for it.
+        """
+        asked = (self.folder / FINISH_REQUEST).exists()
+        outcome = self._record(events, finish=finish or asked)
+        if asked:
+            with suppress(OSError):
+                (self.folder / FINISH_REQUEST).unlink()
+        return outcome
+
+    def _record(self, events: list[Any], *, finish: bool) -> WriteOutcome:
         written = 0
         finished: list[tuple[Path, int]] = []
         fault = ""
@@ -185,18 +200,46 @@ class RecordFiles:
         self._rows = 0
 
     def _make_room(self) -> tuple[Path, ...]:
-        """Delete the oldest files until the rest is within `keep_bytes`; the newest always stays."""
+        """Delete the oldest files until the rest is within `keep_bytes`; the newest always stays.
+
+        So does a file that a pipeline has not read yet.
+        """
         found = [(path, path.stat().st_size) for path in sorted(self.folder.glob(self._kind.pattern))]
         total = sum(size for _, size in found)
+        if total <= self._keep_bytes:
+            return ()
+        taken = self._taken_through()
         gone = []
         for path, size in found[:-1]:
             if total <= self._keep_bytes:
+                break
+            if taken is not None and path.name > taken:
+                log.warning(
+                    "%s: %d bytes are kept, more than recorder.keep_bytes: a pipeline has not read %s yet",
+                    self.folder,
+                    total,
+                    path.name,
+                )
                 break
             with suppress(OSError):
                 path.unlink()
                 gone.append(path)
             total -= size
         return tuple(gone)
+
+    def _taken_through(self) -> str | None:
+        """Name of the last file that every pipeline has read; None if no pipeline reads this folder."""
+        found = []
+        for path in self.folder.glob(MARKS):
+            try:
+                mark = msgspec.json.decode(path.read_bytes(), type=TakenMark)
+            except (OSError, msgspec.DecodeError) as error:
+                log.warning("%s: not a pipeline's mark, ignored: %s", path, error)
+                continue
+            # A pipeline that was given up must not fill the disk.
+            if time.time() - mark.at_us / SECOND_US <= limits.RECORD_MARK_S:
+                found.append(mark.through)
+        return min(found, default=None)
 
 
 def _schema(arrow_: ModuleType) -> Any:

@@ -157,7 +157,7 @@ class Recording:
         self._writing += self._rows
         self._writing_bytes += self._bytes
         self._rows, self._bytes = [], 0
-        if not self._writing and not finish:
+        if not self._writing and not finish and self._files.begun_s is None:
             return
         work = partial(self._files.record, self._writing, finish=finish)
         outcome = await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -7,11 +7,14 @@ kinds) raises `NeedsSpark`.
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import limits
 from penstock.errors import InputError, MissingTool
+from penstock.model.recording import FINISH_REQUEST, UNFINISHED
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -24,9 +27,6 @@ FORMATS: Final = {
     "csv": (".csv", ".csv.gz", ".tsv"),
 }
 """File endings by format."""
-
-UNFINISHED: Final = ".inprogress"
-"""Ending of a file that a node is writing."""
 
 
 class NeedsSpark(InputError):
@@ -52,11 +52,40 @@ def nothing_there(path: str, kind: str) -> InputError:
     if not written:
         return InputError(f"there is no {kind} data in it", path=path)
     return InputError(
-        f"no file in it is finished yet: a node is writing {written[-1].name}. It finishes a first file "
-        f"after {limits.RECORD_FIRST_S:g} s, later ones every recorder.rotate_s, and all when it stops; "
-        "wait, or stop the node",
+        f"no file in it is finished: a node was writing {written[-1].name}, and did not finish it within "
+        f"{limits.RECORD_ASK_S:g} s of being asked. Is the node running? It deletes what it left unfinished "
+        "when it starts again",
         path=path,
     )
+
+
+_unanswered: set[Path] = set()
+"""Folders whose node did not answer: this process does not wait for it a second time."""
+
+
+def finish_running(path: str) -> bool:
+    """Ask the node that records to a folder to complete its file; return whether that is done.
+
+    The request is a file, so that any program which may write to the folder can ask. Nothing happens if no
+    file is being written, or if the folder is not on this machine.
+    """
+    top = Path(path)
+    if "://" in path or top in _unanswered or not any(top.glob(f".*{UNFINISHED}")):
+        return False
+    request = top / FINISH_REQUEST
+    try:
+        request.touch()
+    except OSError:  # someone else's folder: its complete files can still be read
+        return False
+    last_s = time.monotonic() + limits.RECORD_ASK_S
+    while time.monotonic() < last_s:
+        if not request.exists():
+            return True
+        time.sleep(0.05)
+    with suppress(OSError):
+        request.unlink()
+    _unanswered.add(top)
+    return False
 
 
 def files_at(path: str) -> list[Path]:
@@ -66,6 +95,7 @@ def files_at(path: str) -> list[Path]:
         raise InputError("there is no such file or folder", path=path)
     if top.is_file():
         return [top]
+    finish_running(path)
     found = sorted(one for one in top.iterdir() if not one.name.startswith((".", "_")))
     folder = next((one for one in found if one.is_dir()), None)
     if folder is not None:

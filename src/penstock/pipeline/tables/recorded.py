@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError
 from penstock.pipeline.compile.verdicts import column
-from penstock.pipeline.tables.files import FORMATS, format_of, nothing_there
+from penstock.pipeline.tables.files import FORMATS, finish_running, format_of, nothing_there
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,6 +32,7 @@ def read(spark: SparkSession, path: str, *, format: str | None = None, ts: str =
 
 def load(spark: SparkSession, path: str, kind: str) -> DataFrame:
     """Load a path as it is; only its existence is checked."""
+    finish_running(path)
     reader = spark.read
     try:
         if kind == "parquet":

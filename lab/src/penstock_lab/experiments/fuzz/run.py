@@ -91,7 +91,7 @@ def fuzz(
     subjects: Subjects,
     told: Callable[[FuzzRun], None] | None = None,
 ) -> FuzzRun:
-    """Fuzz a fresh process for some seconds, with at most so many exchanges; `told` is called now and then."""
+    """Fuzz a fresh process for some seconds, at most so many exchanges; `told` is called now and then."""
     run = FuzzRun(target, seed)
     numbers = (exchange_of(target, seed, number) for number in (count() if most is None else range(most)))
     with subjects() as subject:
