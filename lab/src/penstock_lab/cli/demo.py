@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from penstock.cli.files import write_text
-from penstock.cli.html_page import Page
 from penstock.cli.output import JsonFlag, print_json, warn
 from penstock.cli.terminal import MARKS, escape, out, print_table, progress
 from penstock.errors import GoalMissed
-from penstock.policy.explain import explain
 from penstock.policy.text.forms import to_yaml
-from penstock_lab.experiments.result import ExperimentResult, add_result
+from penstock_lab.cli import tour
+from penstock_lab.experiments.result import ExperimentResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from penstock.policy.nodes import Policy
+    from penstock_lab.experiments.phones import Watched
 
 ASIDE: Final = 10
 """Niceness of commands that run beside the live part, so that phones and pages keep their pace."""
@@ -219,36 +218,57 @@ def demo(
     finally:
         for pool in (live, computing):
             pool.shutdown(cancel_futures=True)
-    short = _short(watched.outcome, found)
-    report = _report(folder / "report.html", POLICY, watched.outcome, found, short, advised)
+    parts = [_part(one) for one in found]
+    report = tour.write_report(
+        folder / "report.html",
+        policy=POLICY,
+        watched=watched,
+        parts=parts,
+        files=_files(folder, policy, advised, watched),
+    )
     good = watched.outcome.ok and all(one.exit == 0 for one in found)
     if as_json:
-        parts = [watched.outcome, *(one.outcome for one in found if one.outcome is not None)]
+        outcomes = [watched.outcome, *(one.outcome for one in found if one.outcome is not None)]
         print_json(
             {
                 "ok": good,
                 "report": str(report),
-                "parts": [part.as_json() for part in parts],
+                "parts": [part.as_json() for part in outcomes],
                 "commands": [one.as_json() for one in found],
             }
         )
     else:
-        marked = [(escape(what), escape(said), MARKS[holds]) for what, said, holds in short]
+        rows = [(watched.outcome.title, _claim(watched.outcome), watched.outcome.ok)]
+        rows += [(part.title, tour.summary(part), part.ok) for part in parts]
+        marked = [(escape(what), escape(said), MARKS[holds]) for what, said, holds in rows]
         out.print()
         print_table("In short", ("part", "what it showed", "holds"), marked, markup=True)
-        out.print(f"The whole story, with pictures: [bold]{escape(str(report))}[/]")
+        out.print(f"The report, to open in a browser: [bold]{escape(str(report))}[/]")
     if not good:
         raise typer.Exit(GoalMissed.exit_code)
 
 
-def _short(watched: ExperimentResult, found: Sequence[CommandResult]) -> list[tuple[str, str, bool]]:
-    """Return a row for each part with its first claim."""
-    lines = [(watched.title, _claim(watched), watched.ok)]
-    for one in found:
-        first = _claim(one.outcome) if one.outcome is not None else next(iter(one.lines()), "")
-        said = one.complaint or first
-        lines.append((one.command.title, said, one.exit == 0))
-    return lines
+def _part(one: CommandResult) -> tour.Part:
+    return tour.Part(
+        title=one.command.title,
+        line=one.command.line,
+        outcome=one.outcome,
+        lines=tuple(one.lines()),
+        ok=one.exit == 0,
+    )
+
+
+def _files(folder: Path, policy: Path, advised: Path, watched: Watched) -> list[tuple[Path, str]]:
+    """Return the files to open after the report; those that a failed part did not write are left out."""
+    return [
+        (policy, "the policy of the phone; change it and run the demo again"),
+        (folder / "backtest.html", "what was recorded, replayed under the policy and without"),
+        (folder / "web-feed.html", "web pages watched, with what changed on them"),
+        (folder / "ces-overload.html", "messages of constant rate on a link that is too small"),
+        (advised, "a policy that Spark learned from a larger stream"),
+        *([(watched.picture, "the dashboard during the run")] if watched.picture is not None else []),
+        (watched.recording, "the recorded readings (Parquet), for Spark or a backtest of your own"),
+    ]
 
 
 def _claim(outcome: ExperimentResult) -> str:
@@ -273,32 +293,3 @@ def _show(outcome: ExperimentResult) -> None:
         print_table(table.title, table.header, table.rows)
     for path in outcome.plots:
         out.print(f"picture: {escape(str(path))}", soft_wrap=True)
-
-
-def _report(  # what the tour found, part by part
-    path: Path,
-    policy: Policy,
-    watched: ExperimentResult,
-    found: Sequence[CommandResult],
-    short: Sequence[tuple[str, str, bool]],
-    advised: Path,
-) -> Path:
-    page = Page("Penstock: the tour")
-    page.table(
-        ("part", "what it showed", "holds"),
-        [(what, said, "yes" if holds else "no") for what, said, holds in short],
-    )
-    page.heading(watched.title)
-    page.code(to_yaml(policy))
-    for line in explain(policy):
-        page.text(line)
-    add_result(page, watched)
-    for one in found:
-        page.heading(one.command.title)
-        page.code(f"$ {one.command.line}")
-        if one.outcome is not None:
-            add_result(page, one.outcome)
-        page.code("\n".join(one.lines()))
-    if advised.is_file():
-        page.code(advised.read_text())
-    return page.write(path)

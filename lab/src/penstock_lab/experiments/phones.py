@@ -86,10 +86,32 @@ class PhoneFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """What could be seen at one second: alarms so far, and how old the readings on the phones are."""
+
+    second: int
+    alarms: int
+    """Alarms that the monitors have published so far."""
+    shown: tuple[int, ...]
+    """Alarms that each phone has shown so far."""
+    ages_s: tuple[float, ...]
+    """Median age of the newest reading of each patient, on each phone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
     """The result of the experiment, with the recording and the picture of the dashboard."""
 
     outcome: ExperimentResult
+    moments: tuple[Moment, ...]
+    alarms_shown: tuple[float, ...]
+    """Share of the alarms that arrived: with a policy, without."""
+    delays_s: tuple[float, ...]
+    """Median delay of an alarm: with a policy, without."""
+    readings: int
+    """Readings that the monitors published."""
+    told: tuple[int, ...]
+    """Readings shown or counted in digests: with a policy, without."""
     recording: Path
     """Folder of Parquet files: the readings as the node accepted them."""
     picture: Path | None
@@ -118,7 +140,17 @@ def watch(*, seed: int, quick: bool, out: Path, progress: Progress) -> Watched:
     with local_node(config) as node:
         evening = _Evening(node, seed, seconds, out / f"{NAME}-dashboard.png", progress)
         asyncio.run(evening.play())
-    return Watched(_outcome(evening, seed, quick=quick), recording, evening.picture, evening.no_picture)
+    return Watched(
+        outcome=_outcome(evening, seed, quick=quick),
+        moments=tuple(evening.moments),
+        alarms_shown=evening.alarms_shown,
+        delays_s=evening.delays_s,
+        readings=evening.published,
+        told=evening.told,
+        recording=recording,
+        picture=evening.picture,
+        no_picture=evening.no_picture,
+    )
 
 
 class _Evening:
@@ -129,6 +161,7 @@ class _Evening:
         self.alarms = 0
         self.seconds = seconds
         self.status: dict[str, Any] = {}
+        self.moments: list[Moment] = []
         self.picture: Path | None = None
         self.no_picture = ""
         self._source: Iterator[Event] = readings(Random(seed), MONITORS)  # noqa: S311  # repeatable on purpose
@@ -199,8 +232,19 @@ class _Evening:
         shot = None
         for second in range(1, self.seconds + 1):
             await asyncio.sleep(max(0.0, second - self._now_s()))
-            for phone in self.phones:
-                phone.ages_s += [self._now_s() - us / SECOND_US for us in phone.newest_us.values()]
+            ages_s = [
+                [self._now_s() - us / SECOND_US for us in phone.newest_us.values()] for phone in self.phones
+            ]
+            for phone, seen_s in zip(self.phones, ages_s, strict=True):
+                phone.ages_s += seen_s
+            self.moments.append(
+                Moment(
+                    second=second,
+                    alarms=self.alarms,
+                    shown=tuple(phone.alarms for phone in self.phones),
+                    ages_s=tuple(median(each) if each else 0.0 for each in ages_s),
+                )
+            )
             if second == self.seconds * 2 // 3:
                 shot = asyncio.create_task(asyncio.to_thread(take_picture, self.node.http, self._picture))
         if shot is not None:
@@ -221,6 +265,21 @@ class _Evening:
                 await asyncio.sleep(1)
 
     @property
+    def alarms_shown(self) -> tuple[float, ...]:
+        """Return the share of the alarms that arrived at each phone."""
+        return tuple(phone.alarms / max(self.alarms, 1) for phone in self.phones)
+
+    @property
+    def delays_s(self) -> tuple[float, ...]:
+        """Return the median delay of an alarm at each phone."""
+        return tuple(median(phone.delays_s) if phone.delays_s else float("inf") for phone in self.phones)
+
+    @property
+    def told(self) -> tuple[int, ...]:
+        """Return how many readings each phone showed or got counted in digests."""
+        return tuple(phone.readings + phone.digested for phone in self.phones)
+
+    @property
     def account(self) -> Account:
         """Return the node's account of both phones' subscriptions."""
         return msgspec.convert(self.status.get("account", {}), Account)
@@ -228,10 +287,8 @@ class _Evening:
 
 def _outcome(evening: _Evening, seed: int, *, quick: bool) -> ExperimentResult:
     ours, other = evening.phones
-    share = [phone.alarms / max(evening.alarms, 1) for phone in evening.phones]
-    delay_s = [median(phone.delays_s) if phone.delays_s else float("inf") for phone in evening.phones]
+    share, delay_s, told = evening.alarms_shown, evening.delays_s, evening.told
     age_s = [median(phone.ages_s) if phone.ages_s else float("inf") for phone in evening.phones]
-    told = [phone.readings + phone.digested for phone in evening.phones]
     account = evening.account
     rows = (
         Claim(
@@ -260,7 +317,7 @@ def _outcome(evening: _Evening, seed: int, *, quick: bool) -> ExperimentResult:
             "readings the phone got or was told about",
             f"{told[1]:,} of {evening.published:,}",
             f"{told[0]:,} of {evening.published:,}",
-            ok=told == [evening.published] * 2,
+            ok=told == (evening.published,) * 2,
             note="without a policy a digest tells the number; with one, also mean, least and most; fails if "
             "a reading is neither shown nor told",
         ),

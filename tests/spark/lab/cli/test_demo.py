@@ -31,7 +31,13 @@ def test_the_tour_shows_every_part_and_writes_one_page(tmp_path: Path) -> None:
     assert failed == []
     assert found["ok"], [row for part in found["parts"] for row in part["rows"] if row["ok"] is False]
     page = (tmp_path / "report.html").read_text()
-    for said in ("What each phone showed", "EUR 49.00 → EUR 44.00", "keep their jitter", "level 1: keeps"):
+    for said in (
+        "What each phone showed",
+        "Open next",
+        "EUR 49.00 → EUR 44.00",
+        "keep their jitter",
+        "level 1: keeps",
+    ):
         assert said in page
     assert 'src="http' not in page
     assert "<link" not in page

@@ -1,0 +1,97 @@
+"""The report of the tour: what is seen at once, what is folded, what is left out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock_lab.cli.tour import Part, _round_up, summary, write_report
+from penstock_lab.experiments.phones import Moment, Watched
+from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.experiments.ward import POLICY
+
+OUTCOME = ExperimentResult(
+    experiment="one",
+    title="Two phones <live>",
+    setting="here",
+    rows=(Claim("alarms", "50%", "100%", ok=True), Claim("only told", "–", "3", ok=None)),
+    tables=(),
+    plots=(),
+    seed=7,
+    rival="others",
+)
+WATCHED = Watched(
+    outcome=OUTCOME,
+    moments=tuple(Moment(second, 7 * second, (7 * second, second), (1.5, 3.0)) for second in range(1, 9)),
+    alarms_shown=(1.0, 0.519),
+    delays_s=(0.31, 2.2),
+    readings=4_000,
+    told=(4_000, 3_990),
+    recording=Path("recorded"),
+    picture=None,
+    no_picture="",
+)
+
+
+def report(folder: Path, watched: Watched = WATCHED, *, ok: bool = True) -> str:
+    (folder / "the policy.yaml").write_text("name: it\n")
+    part = Part("Streams", "penstock reproduce streams-kill", OUTCOME, ("written: x",), ok)
+    files = [(folder / "the policy.yaml", "the policy"), (folder / "none.html", "was not written")]
+    return write_report(
+        folder / "report.html", policy=POLICY, watched=watched, parts=[part], files=files
+    ).read_text()
+
+
+def test_the_first_screen_has_the_problem_a_chart_and_three_numbers(tmp_path: Path) -> None:
+    page = report(tmp_path)
+    first = page.partition("<details>")[0]
+    assert "<h1>Every alarm arrives on a link that is too slow</h1>" in first
+    assert re.findall(r'class="big">([^<]+)<', first) == ["100 %", "0.3 s", "0"]
+    assert "51 % without a policy" in first
+    assert first.count("<svg") == 2
+    assert 'aria-label="Alarms seen so far; at the end:' in first
+
+
+def test_details_are_folded_and_rows_that_nothing_is_claimed_of_are_left_out(tmp_path: Path) -> None:
+    page = report(tmp_path)
+    assert page.count("<details>") == page.count("</details>") == 3
+    assert "only told" not in page
+    assert "Two phones &lt;live&gt;" in page
+
+
+def test_the_files_to_open_next_are_linked_if_they_are_there(tmp_path: Path) -> None:
+    page = report(tmp_path)
+    assert '<a href="the%20policy.yaml">the policy.yaml</a>: the policy' in page
+    assert "none.html" not in page
+
+
+def test_a_part_that_failed_is_named_before_the_details(tmp_path: Path) -> None:
+    first = report(tmp_path, ok=False).partition("<details>")[0]
+    assert "Not everything held in this run: Streams." in first
+
+
+def test_a_share_is_never_rounded_up_to_all(tmp_path: Path) -> None:
+    page = report(tmp_path, replace(WATCHED, alarms_shown=(0.9999, 0.5)))
+    assert "<h1>99 % of the alarms arrive on a link that is too slow</h1>" in page
+
+
+def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
+    page = report(tmp_path)
+    assert 'src="http' not in page
+    assert "<script" not in page
+    assert "<link" not in page
+
+
+def test_a_part_without_an_experiment_is_told_by_its_first_line() -> None:
+    assert summary(Part("Spark", "", None, ("level 1", "level 2"), ok=True)) == "level 1"
+    assert summary(Part("Spark", "", None, (), ok=True)) == ""
+
+
+@pytest.mark.parametrize("value", [0.0, 0.7, 2.0, 3.9, 14.0, 99.0, 143.0, 5_001.0, 1e6])
+def test_the_scale_holds_every_value_without_much_room(value: float) -> None:
+    top = _round_up(value)
+    assert value <= top <= max(2.0, 1.5 * value + 2)
+    assert top % 2 == 0
