@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
+import os
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +31,10 @@ for name, examples in (("full", 50), ("long", 200)):
         name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
 settings.load_profile(SIZE)
+
+# Contexts of whoever runs the tests must not lead a command to another node.
+os.environ["XDG_CONFIG_HOME"] = mkdtemp(prefix="penstock-config-")
+atexit.register(rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 
 # Collecting makes a million objects that all stay: the garbage collector would read them again and again.
 gc.disable()

@@ -94,7 +94,7 @@ def try_out(place: Path, folder: Path) -> None:
         assert node.stdout is not None
         about = json.loads(node.stdout.readline())
         run(health[0], *(one.replace("8080", str(about["http"]["port"])) for one in health[1:]))
-        at = ("--url", about["listeners"][0]["url"])
+        at = ("--node", about["listeners"][0]["url"])
         policy = folder / "vitals.yaml"
         shutil.copy(ROOT / "examples" / "policies" / "vitals.yaml", policy)
         phone = ("sub", "ward/#", "-i", "phone", "--keep", "3600", "--policy", str(policy), "-q", "1", *at)

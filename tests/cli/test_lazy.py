@@ -35,7 +35,7 @@ def test_version_and_help_load_nothing_heavy(option: str) -> None:
     ],
 )
 def test_pub_and_sub_load_nothing_heavy(arguments: tuple[str, ...]) -> None:
-    assert loaded(*arguments, "--url", f"mqtt://127.0.0.1:{free_port()}", ok=3) == []
+    assert loaded(*arguments, "--node", f"mqtt://127.0.0.1:{free_port()}", ok=3) == []
 
 
 def first_line(found: Callable[..., Any] | typer.Typer) -> str:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from penstock import Client
 from penstock.cli.app import app
 from penstock.cli.lines import digest_line
-from penstock.cli.options import URL, node_login
+from penstock.cli.options import node_login
 from penstock.client import ReceivedDigest
 from penstock.model.digest import AttributeSummary, Cause
 from tests.kit.command import VITALS, answer, penstock
@@ -53,7 +53,7 @@ class Sub:
 
     def __init__(self, node: Up, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "sub", *arguments, "--url", url(node)],
+            [sys.executable, "-m", "penstock", "sub", *arguments, "--node", url(node)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -104,8 +104,8 @@ def test_options_are_written_as_for_mosquittos_clients(node: Up) -> None:
         (["pub", "a", "b", "-m", "c"], "MESSAGE and --message: give one of them"),
         (["pub", "a", "b", "-t", "c"], "TOPIC and --topic: give one of them"),
         (["sub"], "give a topic filter: penstock sub FILTER, or -t FILTER"),
-        (["sub", "a", "-h", "mqtt://b"], "--host mqtt://b: write a name or an address; a URL goes to --url"),
-        (["sub", "a", "-p", "1", "--url", "mqtt://b"], "--host and --port: give --url, or these"),
+        (["sub", "a", "-h", "mqtt://b"], "--host mqtt://b: write a name or an address; a URL goes to --node"),
+        (["sub", "a", "-p", "1", "--node", "mqtt://b"], "--host and --port: give --node, or these"),
         (["sub", "a", "-P", "x", "--password-stdin"], "give one of them"),
         (["sub", "a", "-P", "x"], "a password without --user"),
     ],
@@ -129,7 +129,7 @@ def test_a_host_is_an_address() -> None:
 
 def where(*, ca: Path | None = None, **given: Any) -> str:
     login = node_login(
-        url=URL, user=None, password_env=None, password_stdin=False, ca=ca, client_id=None, **given
+        node="", user=None, password_env=None, password_stdin=False, ca=ca, client_id=None, **given
     )
     return login.url
 
@@ -163,17 +163,17 @@ def test_the_readmes_quick_start_shows_a_digest(tmp_path: Path) -> None:
 def test_messages_files_and_lines_are_published_and_shown(node: Up, tmp_path: Path) -> None:
     sub = Sub(node, "ready", "ward/#", "--qos", "1")
     done = penstock(
-        "pub", "ward/1", '{"pulse": 70}', "--qos", "1", "--property", "unit=bpm", "--url", url(node)
+        "pub", "ward/1", '{"pulse": 70}', "--qos", "1", "--property", "unit=bpm", "--node", url(node)
     )
     assert done.stdout == "1 published, 1 acknowledged\n"
     assert sub.line().endswith(' ward/1 {"pulse": 70}\n')
-    found = answer("pub", "ward/2", "--lines", "--qos", "2", "--url", url(node), stdin="a\nb\r\n\nd")
+    found = answer("pub", "ward/2", "--lines", "--qos", "2", "--node", url(node), stdin="a\nb\r\n\nd")
     assert (found["published"], found["acknowledged"], found["unrouted"]) == (4, 4, 0)
     assert [sub.line().rstrip("\n").partition("ward/2 ")[2] for _ in range(4)] == ["a", "b", "", "d"]
     (tmp_path / "body").write_bytes(b"\xff\x00")
-    penstock("pub", "ward/3", "--file", str(tmp_path / "body"), "--url", url(node))
+    penstock("pub", "ward/3", "--file", str(tmp_path / "body"), "--node", url(node))
     assert sub.line().endswith(" ward/3 (2 bytes) ff 00\n")
-    penstock("pub", "ward/4", "\x1b[31mred", "--url", url(node))
+    penstock("pub", "ward/4", "\x1b[31mred", "--node", url(node))
     assert sub.line().endswith(" ward/4 \\x1b[31mred\n")
     rest, said = sub.end()
     assert rest == ""
@@ -182,7 +182,7 @@ def test_messages_files_and_lines_are_published_and_shown(node: Up, tmp_path: Pa
 
 @pytest.mark.e2e
 def test_nothing_heavy_is_loaded_for_a_message(node: Up) -> None:
-    where = ("--url", url(node))
+    where = ("--node", url(node))
     assert loaded("pub", "quick", "72", "--qos", "1", "--retain", *where) == []
     assert loaded("sub", "quick", "--count", "1", *where) == []
 
@@ -239,12 +239,12 @@ async def _flood(where: str) -> None:
 
 @pytest.mark.e2e
 def test_what_is_wrong_is_said(node: Up, tmp_path: Path) -> None:
-    where = ["--url", url(node)]
+    where = ["--node", url(node)]
     assert "give exactly one of MESSAGE" in penstock("pub", "a", *where, ok=2).stderr
     assert "should be like unit=bpm" in penstock("pub", "a", "x", "--property", "unit", ok=2).stderr
-    assert "is not a valid address" in penstock("pub", "a", "x", "--url", "mqtt://h:port", ok=3).stderr
+    assert "is not a valid address" in penstock("pub", "a", "x", "--node", "mqtt://h:port", ok=3).stderr
     assert "wildcard in 'a/#'" in penstock("pub", "a/#", "x", *where, ok=3).stderr
-    found = answer("pub", "a", "x", "--url", "mqtt://127.0.0.1:1", ok=3)
+    found = answer("pub", "a", "x", "--node", "mqtt://127.0.0.1:1", ok=3)
     assert "Connection refused; is the node up?" in found["error"]["message"]
     assert "no policy 'storm' is registered" in penstock("sub", "a", "--policy", "storm", *where, ok=3).stderr
     bad = tmp_path / "bad.yaml"
@@ -256,7 +256,7 @@ def test_what_is_wrong_is_said(node: Up, tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 def test_passwords_come_from_the_environment_or_standard_input(node: Up) -> None:
-    who = ["--user", "ann", "--url", url(node)]
+    who = ["--user", "ann", "--node", url(node)]
     assert penstock("pub", "a", "x", *who, "--password-stdin", stdin="right\n").stdout == "1 published\n"
     refused = penstock("pub", "a", "x", *who, "--password-stdin", stdin="wrong\n", ok=3).stderr
     assert "0x86 bad user name or password" in refused

@@ -31,22 +31,22 @@ async def test_a_look_at_a_node_with_a_slow_receiver(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(terminal.out, "_width", 160)  # a narrow terminal cuts names
     async with running() as node:
         await node.stalled("[red]phone\u202e", "ward/#", policy=VITALS)
-        text, _ = await run("--url", node.url, "--once")
+        text, _ = await run("--node", node.url, "--once")
         assert "[red]phone\\u202e" in text
         assert "behind" in text
         assert "✓" in text
-        shown, _ = await run("--url", f"{node.url}/", "--json")
+        shown, _ = await run("--node", f"{node.url}/", "--json")
         assert json.loads(shown)["slow"][0]["subscription"]["policy"] == "vitals"
 
 
 async def test_a_token_is_asked_for_and_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(token=TOKEN) as node:
-        _, error = await run("--url", node.url, "--once")
+        _, error = await run("--node", node.url, "--once")
         assert isinstance(error, InputError)
         assert "no token" in str(error)
-        assert (await run("--url", node.url, "--json", "--token", TOKEN))[1] is None
+        assert (await run("--node", node.url, "--json", "--token", TOKEN))[1] is None
         monkeypatch.setenv("PENSTOCK_TOKEN", TOKEN)
-        assert (await run("--url", node.url, "--json"))[1] is None
+        assert (await run("--node", node.url, "--json"))[1] is None
 
 
 @asynccontextmanager
@@ -78,24 +78,24 @@ async def server(answer: bytes) -> AsyncIterator[str]:
 )
 async def test_something_else_than_a_node(answer: bytes, told: str) -> None:
     async with server(answer) as url:
-        _, error = await run("--url", url, "--once")
+        _, error = await run("--node", url, "--once")
         assert isinstance(error, InputError)
         assert told in str(error)
 
 
 @pytest.mark.parametrize(
-    "url", ["127.0.0.1:8080", "ftp://x", "http://", "http://x:y", "http://[::1", "file:///etc"]
+    "url", ["127.0.0.1:x", "ftp://x", "http://", "http://x:y", "http://[::1", "file:///etc"]
 )
 def test_an_address_that_is_none(url: str) -> None:
-    _, error = asyncio.run(run("--url", url))
+    _, error = asyncio.run(run("--node", url))
     assert isinstance(error, InputError)
-    assert "--url" in str(error)
+    assert "--node" in str(error)
 
 
 def test_nobody_there() -> None:
-    _, error = asyncio.run(run("--url", "http://127.0.0.1:1"))
+    _, error = asyncio.run(run("--node", "http://127.0.0.1:1"))
     assert isinstance(error, InputError)
-    assert "is the node up?" in str(error)
+    assert "is the node up, and is --node right?" in str(error)
 
 
 def test_the_environment_names_the_http_port_not_the_mqtt_one() -> None:

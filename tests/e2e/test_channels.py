@@ -222,7 +222,7 @@ def with_tips(server: WebServer) -> str:
 async def commanded(node: Up, *words: str) -> str:
     """What `penstock channels` says."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "penstock", "channels", *words, "--url", node.window),
+        *(sys.executable, "-m", "penstock", "channels", *words, "--node", node.window),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -273,7 +273,7 @@ async def test_watch_shows_a_change_and_ends(tmp_path: Path, own: bool) -> None:
         url = server.put("/news", html("one"))
         words = ["watch", url, "--once"]
         node = None if own else await stack.enter_async_context(up(tmp_path))
-        words += ["--every", "1s"] if node is None else ["--url", node.mqtt, "--json"]
+        words += ["--every", "1s"] if node is None else ["--node", node.mqtt, "--json"]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "penstock", *words),
             stdout=asyncio.subprocess.PIPE,

@@ -74,7 +74,7 @@ def test_our_commands_and_theirs(port: int) -> None:
     assert PUB is not None
     assert SUB is not None
     ours = [sys.executable, "-m", "penstock"]
-    url = ["--url", f"mqtt://127.0.0.1:{port}"]
+    url = ["--node", f"mqtt://127.0.0.1:{port}"]
     subprocess.run([PUB, *where, "-t", "c", "-m", "theirs", "-r", "-q", "1"], check=True)
     shown = subprocess.run(
         [*ours, "sub", "c", "--count", "1", "--seconds", "30", *url],

@@ -36,7 +36,7 @@ def api(node: LocalNode, path: str) -> Any:
 
 
 def listed(node: LocalNode) -> Any:
-    command = [sys.executable, "-m", "penstock", "flows", "--url", node.http, "--json"]
+    command = [sys.executable, "-m", "penstock", "flows", "--node", node.http, "--json"]
     return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=300).stdout)
 
 

@@ -76,10 +76,10 @@ async def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: 
         channels, followed = first.channels, second.channels
         assert channels is not None
         assert followed is not None
-        await penstock("channels", "add", url, "--url", here)
+        await penstock("channels", "add", url, "--node", here)
         await until(lambda: channels.channel(url).kind)
-        feed = (await penstock("notify", "feed", "--page", url, "--url", here))["url"]
-        await penstock("channels", "subscribe", f"webhook:{receiver.url}", feed, "--url", there)
+        feed = (await penstock("notify", "feed", "--page", url, "--node", here))["url"]
+        await penstock("channels", "subscribe", f"webhook:{receiver.url}", feed, "--node", there)
         await until(lambda: "sends changes" in followed.why(feed))
         text.append("second")
         async with asyncio.timeout(120):
@@ -90,13 +90,13 @@ async def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: 
         change = json.loads(receiver.requests[0].body)["change"]
         assert change["url"] == feed
         assert "second" in json.dumps(change["items"])
-        status = await penstock("notify", "status", "--url", there)
+        status = await penstock("notify", "status", "--node", there)
         assert (status["taken"], status["transports"]["webhook"]["sent"]) == (1, 1)
         async with aiohttp.ClientSession() as session, session.get(f"{there}/metrics") as answer:
             metrics = await answer.text()
         assert 'penstock_notify_changes_total{fate="sent"} 1.0' in metrics
         assert "penstock_notify_waiting 0.0" in metrics
-        status = await penstock("notify", "status", "--url", here)
+        status = await penstock("notify", "status", "--node", here)
         assert status["transports"]["hub"]["leases"] == 1
-        key = await penstock("notify", "key", receiver.url, "--url", there)
+        key = await penstock("notify", "key", receiver.url, "--node", there)
         assert key["key"].startswith("whsec_")

@@ -69,7 +69,7 @@ class Terminal:
 
 def test_a_node_that_goes_away_is_waited_for(tmp_path: Path) -> None:
     node = Node(tmp_path)
-    terminal = Terminal("top", "--url", node.url)
+    terminal = Terminal("top", "--node", node.url)
     try:
         terminal.expect("accepted 0 = delivered 0")
         terminal.expect("accepted 0 = delivered 0")

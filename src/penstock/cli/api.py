@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode, urlsplit
 
@@ -12,6 +13,8 @@ import msgspec
 import typer
 
 from penstock import limits
+from penstock.cli.context.target import target
+from penstock.cli.options import tls_context
 from penstock.errors import InputError
 
 SILENCE_S: Final = 20
@@ -20,13 +23,14 @@ SILENCE_S: Final = 20
 ANSWER_BYTES: Final = 64 << 20
 """Longest answer that is read: the history of a channel with large changes needs the most."""
 
-API_URL: Final = "http://127.0.0.1:8080"
-
-ApiOption = Annotated[
-    str, typer.Option("--url", envvar="PENSTOCK_HTTP_URL", metavar="URL", help="URL of the node's HTTP port.")
-]
 TokenOption = Annotated[
-    str, typer.Option("--token", envvar="PENSTOCK_TOKEN", help="http.token of the node's configuration.")
+    str,
+    typer.Option(
+        "--token",
+        envvar="PENSTOCK_TOKEN",
+        metavar="TEXT",
+        help="http.token of the node; that of the context if omitted.",
+    ),
 ]
 
 
@@ -40,11 +44,14 @@ class ApiAddress:
     port: int
     path: str
     token: str
+    ca: str = ""
 
     def connection(self) -> HTTPConnection:
         """Return a connection that opens with its first request."""
-        kind = HTTPSConnection if self.secure else HTTPConnection
-        return kind(self.host, self.port, timeout=SILENCE_S)
+        if not self.secure:
+            return HTTPConnection(self.host, self.port, timeout=SILENCE_S)
+        trusted = tls_context(Path(self.ca)) if self.ca else None
+        return HTTPSConnection(self.host, self.port, timeout=SILENCE_S, context=trusted)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -52,21 +59,31 @@ class ApiAddress:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
-def api_address(url: str, token: str) -> ApiAddress:
-    """Check the options --url and --token; InputError if one is wrong."""
+def api_address(node: str, token: str) -> ApiAddress:
+    """Find the HTTP port of a node by the options --node and --token; InputError if one is wrong."""
+    found = target(node, "http")
+    url = found.url
+    if found.context is not None and not token:
+        token = found.context.token()
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InputError(f"'{url}' is not a URL: {error}", path="--url") from None
+        raise InputError(f"'{url}' is not a URL: {error}", path="--node") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"'{url}' should be like {API_URL}", path="--url")
+        raise InputError(f"'{url}' should be like http://127.0.0.1:8080", path="--node")
     if not (token.isascii() and token.isprintable()):
         raise InputError("a token has only printable ASCII characters", path="--token")
     secure = parts.scheme == "https"
     usual = 443 if secure else 80
     return ApiAddress(
-        url, secure, parts.hostname, usual if port is None else port, parts.path.rstrip("/"), token
+        url=url,
+        secure=secure,
+        host=parts.hostname,
+        port=usual if port is None else port,
+        path=parts.path.rstrip("/"),
+        token=token,
+        ca=found.context.ca if found.context is not None else "",
     )
 
 
@@ -76,7 +93,7 @@ def ask(where: ApiAddress, path: str, body: dict[str, Any] | None = None) -> Any
         return msgspec.json.decode(_answer(where, path, body))
     except msgspec.DecodeError:
         raise InputError(
-            "the answer is not a node's; is this the URL of its HTTP port?", path=where.url
+            "the answer is not a node's; is this the URL of its HTTP port (--node)?", path=where.url
         ) from None
 
 
@@ -122,12 +139,12 @@ def refusal(answer: HTTPResponse) -> str:
     try:
         return str(msgspec.json.decode(answer.read(1 << 16))["detail"])
     except (msgspec.DecodeError, KeyError, TypeError):
-        return f"answered {answer.status} {answer.reason}; is this the URL of a node's HTTP port?"
+        return f"answered {answer.status} {answer.reason}; is this the URL of a node's HTTP port (--node)?"
 
 
 def unanswered(error: OSError | HTTPException, where: ApiAddress) -> InputError:
     """Return the error for a request that got no answer."""
-    return InputError(f"no answer: {_reason(error)}; is the node up?", path=where.url)
+    return InputError(f"no answer: {_reason(error)}; is the node up, and is --node right?", path=where.url)
 
 
 def _reason(error: OSError | HTTPException) -> str:

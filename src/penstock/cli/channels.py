@@ -11,7 +11,8 @@ import msgspec
 import typer
 
 from penstock import limits
-from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask, ask_all, ask_text
+from penstock.cli.api import TokenOption, api_address, ask, ask_all, ask_text
+from penstock.cli.context.target import HERE, ApiOption
 from penstock.cli.files import read_bytes, write_text
 from penstock.cli.output import JsonFlag, print_json, print_text, warn
 from penstock.cli.terminal import print_table
@@ -36,18 +37,21 @@ TEXT_CHARS: Final = 80
 @app.command("list")
 def list_(
     search: Annotated[str, typer.Option("--search", help="Text within URL or title.")] = "",
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """List the pages: those that fail first, then those that changed last."""
-    found = ask_all(api_address(url, token), "channels", search=search)
+    where = api_address(node, token)
+    found = ask_all(where, "channels", search=search)
     rows = found["channels"]
     if as_json:
         print_json({"enabled": found["enabled"], "status": found["status"], "channels": rows})
         return
     if not found["enabled"]:
-        raise InputError("channels are off at this node; start it with `penstock up --channels`", path=url)
+        raise InputError(
+            "channels are off at this node; start it with `penstock up --channels`", path=where.url
+        )
     header = ("page", "title", "state", "every", "subscribers", "changes", "last change", "problem")
     count = f"{len(rows):,} channel{'s' * (len(rows) != 1)}"
     print_table(count, header, [_row(each) for each in rows])
@@ -98,7 +102,7 @@ def add(
             "--compare-last", min=1, metavar="N", help="Ignore content that one of the last N versions had."
         ),
     ] = None,
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -125,34 +129,34 @@ def add(
         body["rules"] = rules
     if every is not None:
         body["every_s"] = seconds_of(every, least_s=0)
-    found = ask(api_address(url, token), "/channels/add", body)
+    found = ask(api_address(node, token), "/channels/add", body)
     _print_details(found, as_json=as_json, said="is watched")
 
 
 @app.command()
-def remove(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+def remove(page: Page, node: ApiOption = HERE, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Remove a page with its history and its subscriptions."""
-    _done(ask(api_address(url, token), "/channels/remove", {"url": canonical(page)}), as_json=as_json)
+    _done(ask(api_address(node, token), "/channels/remove", {"url": canonical(page)}), as_json=as_json)
 
 
 @app.command()
-def pause(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+def pause(page: Page, node: ApiOption = HERE, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Stop polling a page, for all its subscribers."""
-    found = ask(api_address(url, token), "/channels/pause", {"url": canonical(page), "paused": True})
+    found = ask(api_address(node, token), "/channels/pause", {"url": canonical(page), "paused": True})
     _print_details(found, as_json=as_json, said="is paused")
 
 
 @app.command()
-def resume(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+def resume(page: Page, node: ApiOption = HERE, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Poll a paused page again."""
-    found = ask(api_address(url, token), "/channels/pause", {"url": canonical(page), "paused": False})
+    found = ask(api_address(node, token), "/channels/pause", {"url": canonical(page), "paused": False})
     _print_details(found, as_json=as_json, said="is polled again")
 
 
 @app.command()
-def why(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+def why(page: Page, node: ApiOption = HERE, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Explain why a page is polled when it is, and what of it is muted because it keeps changing."""
-    found = ask(api_address(url, token), f"/channels/one?url={quote(canonical(page), safe='')}")
+    found = ask(api_address(node, token), f"/channels/one?url={quote(canonical(page), safe='')}")
     if as_json:
         print_json({"url": found["channel"]["url"], "why": found["why"], "muted": found["muted"]})
     else:
@@ -166,13 +170,13 @@ def why(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: 
 def unmute(
     page: Page,
     place: Annotated[str, typer.Argument(metavar="PLACE", help="A place, as `channels why` names it.")],
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Tell changes of a place that was muted because it keeps changing."""
     body = {"url": canonical(page), "place": place}
-    _done(ask(api_address(url, token), "/channels/unmute", body), as_json=as_json)
+    _done(ask(api_address(node, token), "/channels/unmute", body), as_json=as_json)
 
 
 @app.command()
@@ -181,7 +185,7 @@ def history(
     count: Annotated[
         int, typer.Option("--count", min=1, max=1_000, metavar="N", help="Number of changes.")
     ] = 10,
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -189,7 +193,7 @@ def history(
     from penstock.cli.watch import change_text  # noqa: PLC0415
 
     found = ask(
-        api_address(url, token), f"/channels/history?url={quote(canonical(page), safe='')}&limit={count}"
+        api_address(node, token), f"/channels/history?url={quote(canonical(page), safe='')}&limit={count}"
     )
     if as_json:
         print_json(found)
@@ -201,9 +205,9 @@ def history(
 
 
 @app.command()
-def check(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+def check(page: Page, node: ApiOption = HERE, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Poll a page now, if its server and the budgets allow it."""
-    _done(ask(api_address(url, token), "/channels/check", {"url": canonical(page)}), as_json=as_json)
+    _done(ask(api_address(node, token), "/channels/check", {"url": canonical(page)}), as_json=as_json)
 
 
 @app.command()
@@ -214,7 +218,7 @@ def subscribe(
         str, typer.Option("--policy", metavar="FILE|NAME", help="Policy of the changes that wait.")
     ] = "",
     end: Annotated[bool, typer.Option("--end", help="End the subscription instead.")] = False,
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -223,7 +227,7 @@ def subscribe(
 
     body = {"who": who, "url": canonical(page), "policy": policy_given(policy) if policy else ""}
     what = "unsubscribe" if end else "subscribe"
-    _done(ask(api_address(url, token), f"/channels/{what}", body), as_json=as_json)
+    _done(ask(api_address(node, token), f"/channels/{what}", body), as_json=as_json)
 
 
 @app.command("import")
@@ -232,14 +236,14 @@ def import_(
     who: Annotated[
         str, typer.Option("--for", metavar="WHO", help="Subscribe them; else the feeds are only polled.")
     ] = "",
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Poll the feeds of an OPML list, as feed readers export it."""
     from penstock.node.notify.opml import read_opml, write_opml  # noqa: PLC0415
 
-    where = api_address(url, token)
+    where = api_address(node, token)
     feeds = read_opml(read_bytes(file, most=limits.OPML_BYTES))
     added = 0
     refused: list[dict[str, str]] = []
@@ -263,11 +267,11 @@ def export(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="File to write; standard output if omitted.")
     ] = None,
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
 ) -> None:
     """Write the polled pages as a list of feeds (OPML)."""
-    text = ask_text(api_address(url, token), "/channels/export")
+    text = ask_text(api_address(node, token), "/channels/export")
     if file is None:
         sys.stdout.write(text + "\n" * (not text.endswith("\n")))
     else:

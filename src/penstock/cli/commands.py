@@ -54,6 +54,12 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
         "Show a running node: clients, queues, levels, rates, and whether every event is accounted for.",
         NODE,
     ),
+    "context": CommandEntry(
+        "penstock.cli.context.command",
+        "app",
+        "Nodes by name: addresses and credentials, for every command with --node.",
+        NODE,
+    ),
     "config": CommandEntry("penstock.cli.config", "app", "Check and show a node's configuration.", NODE),
     "passwd": CommandEntry(
         "penstock.cli.passwd",

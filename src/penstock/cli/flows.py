@@ -10,7 +10,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask_all
+from penstock.cli.api import TokenOption, api_address, ask_all
+from penstock.cli.context.target import HERE, ApiOption
 from penstock.cli.options import FormatOption, MasterOption, MemoryOption, RemoteOption, TsOption, need_spark
 from penstock.cli.output import JsonFlag, print_json
 from penstock.cli.terminal import out, print_table, progress, watching
@@ -146,7 +147,7 @@ def show(
         str, typer.Option("--state", help="Show flows in this state: learning, served, refused or silent.")
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every second.")] = False,
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -157,13 +158,14 @@ def show(
     if context.invoked_subcommand is not None:
         return
     asked = {"search": search} | ({"state": state} if state else {})
-    look = partial(ask_all, api_address(url, token), "flows", **asked)
+    where = api_address(node, token)
+    look = partial(ask_all, where, "flows", **asked)
     found = look()
     if as_json:
         print_json({"enabled": found["enabled"], "status": found["status"], "flows": found["flows"]})
         return
     if not found["enabled"]:
-        raise InputError("this node reserves no slots; a listener needs `slots: true`", path=url)
+        raise InputError("this node reserves no slots; a listener needs `slots: true`", path=where.url)
     if not watch or not out.is_terminal:
         out.print(_table(found))
         return

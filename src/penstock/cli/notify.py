@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import typer
 
-from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask
+from penstock.cli.api import TokenOption, api_address, ask
+from penstock.cli.context.target import HERE, ApiOption
 from penstock.cli.output import JsonFlag, print_json, print_text, warn
 from penstock.cli.terminal import print_table
 from penstock.core.channels.address import canonical
@@ -17,9 +18,9 @@ app = typer.Typer(no_args_is_help=True, help="Notifications of changes by chat, 
 
 
 @app.command()
-def status(url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+def status(node: ApiOption = HERE, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Show what was sent, what waits, and the state of each transport."""
-    found = ask(api_address(url, token), "/notify")
+    found = ask(api_address(node, token), "/notify")
     if as_json:
         print_json(found)
         return
@@ -39,12 +40,12 @@ def status(url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag 
 @app.command()
 def key(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A webhook's address.")],
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Print the key by which the receiver of a webhook checks signatures."""
-    found = ask(api_address(url, token), f"/notify/webhook-key?target={quote(target, safe='')}")
+    found = ask(api_address(node, token), f"/notify/webhook-key?target={quote(target, safe='')}")
     print_json(found) if as_json else print_text(found["key"])
 
 
@@ -52,7 +53,7 @@ def key(
 def feed(
     page: Annotated[str, typer.Option("--page", metavar="URL", help="Feed of one page.")] = "",
     who: Annotated[str, typer.Option("--who", metavar="WHO", help="Feed of all pages of a subscriber.")] = "",
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -60,5 +61,5 @@ def feed(
     if bool(page) == bool(who):
         raise InputError("give either --page or --who", path="penstock notify feed")
     query = f"url={quote(canonical(page), safe='')}" if page else f"who={quote(who, safe='')}"
-    found = ask(api_address(url, token), f"/notify/feed?{query}")
+    found = ask(api_address(node, token), f"/notify/feed?{query}")
     print_json(found) if as_json else print_text(found["url"])

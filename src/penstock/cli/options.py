@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from penstock import limits
+from penstock.cli.context.target import HERE, Target, target
 from penstock.cli.output import warn
 from penstock.errors import InputError, MissingTool, printable
 from penstock.model.instant import to_us
@@ -38,19 +39,13 @@ def chosen(catalogue: Mapping[str, T], name: str, what: str, *, also: str = "") 
     raise typer.BadParameter(f"there is no {what} '{name}'{hint}; there are: {', '.join(names)}")
 
 
-UrlOption = Annotated[
-    str,
-    typer.Option(
-        "--url", envvar="PENSTOCK_URL", metavar="URL", help="The node: mqtt://, mqtts://, ws:// or wss://."
-    ),
-]
 HostOption = Annotated[
     str | None,
     typer.Option(
         "--host",
         "-h",
         metavar="NAME",
-        help="The node, in the place of --url; with --ca by TLS, on port 8883.",
+        help="Host of the node, in the place of --node; with --ca by TLS, on port 8883.",
     ),
 ]
 PortOption = Annotated[
@@ -85,8 +80,6 @@ ClientIdOption = Annotated[
 ]
 QosOption = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="Quality of service: 0, 1 or 2.")]
 
-URL = "mqtt://127.0.0.1:1883"
-
 
 @dataclass(frozen=True, slots=True)
 class NodeLogin:
@@ -120,7 +113,7 @@ class NodeLogin:
 
 def node_login(
     *,
-    url: str,
+    node: str,
     user: str | None,
     password_env: str | None,
     password_stdin: bool,
@@ -130,29 +123,30 @@ def node_login(
     host: str | None = None,
     port: int | None = None,
 ) -> NodeLogin:
-    """Check the options and read the password."""
+    """Find the node, check the options and read the password; a context has what is not given."""
     if sum((password is not None, password_env is not None, password_stdin)) > 1:
         raise typer.BadParameter("--password, --password-env and --password-stdin: give one of them")
     if host is not None or port is not None:
-        if url not in (URL, os.environ.get("PENSTOCK_URL")):
-            raise typer.BadParameter("--host and --port: give --url, or these")
-        url = _address(host, port, tls=ca is not None)
+        if node not in (HERE, os.environ.get("PENSTOCK_URL")):
+            raise typer.BadParameter("--host and --port: give --node, or these")
+        found = Target(_address(host, port, tls=ca is not None))
+    else:
+        found = target(node, "mqtt")
     if password_env is not None:
         password = password_of(password_env)
     elif password_stdin:
         if sys.stdin is None:
             raise InputError("standard input is closed", path="--password-stdin")
         password = sys.stdin.readline().rstrip("\r\n")
-    if password is not None and user is None:
-        raise typer.BadParameter("a password without --user")
-    return NodeLogin(url, user, password, ca, client_id)
+    user, password, ca = found.login(user, password, ca)
+    return NodeLogin(found.url, user, password, ca, client_id)
 
 
 def _address(host: str | None, port: int | None, *, tls: bool) -> str:
     """Return the URL of --host and --port; they win over an address in the environment."""
     host = host or "127.0.0.1"
     if "/" in host or "@" in host:
-        raise typer.BadParameter(f"--host {host}: write a name or an address; a URL goes to --url")
+        raise typer.BadParameter(f"--host {host}: write a name or an address; a URL goes to --node")
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"  # IPv6
     return f"mqtts://{host}:{port or 8883}" if tls else f"mqtt://{host}:{port or 1883}"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from penstock import limits
+from penstock.cli.context.target import HERE, MqttOption
 from penstock.cli.files import read_bytes
 from penstock.cli.options import (
-    URL,
     CaOption,
     ClientIdOption,
     HostOption,
@@ -26,7 +26,6 @@ from penstock.cli.options import (
     PasswordStdinOption,
     PortOption,
     QosOption,
-    UrlOption,
     UserOption,
     node_login,
     show_warnings,
@@ -93,7 +92,7 @@ def pub(
     rate: Annotated[
         float | None, typer.Option("--rate", metavar="N", help="Publish at most N lines a second.")
     ] = None,
-    url: UrlOption = URL,
+    node: MqttOption = HERE,
     host: HostOption = None,
     port: PortOption = None,
     user: UserOption = None,
@@ -128,7 +127,7 @@ def pub(
         "expiry_s": expiry_s,
     }
     where = node_login(
-        url=url,
+        node=node,
         user=user,
         password_env=password_env,
         password_stdin=password_stdin,

@@ -7,6 +7,7 @@ import ssl
 import sys
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -16,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import limits
-from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask_all
+from penstock.cli.api import TokenOption, api_address, ask_all
+from penstock.cli.context.target import HERE, ApiOption, StreamOption, target
 from penstock.cli.lines import payload_json, payload_text, time_of_day
 from penstock.cli.options import CaOption, PasswordEnvOption, UserOption, password_of, tls_context
 from penstock.cli.output import JsonFlag, print_json, print_text
@@ -27,17 +29,9 @@ from penstock.model.instant import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from penstock.client import StreamMessage, StreamReader
 
-UrlArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="URL",
-        help="The node that hosts the stream, its `streams.listen`: stream://host:1884, streams:// for TLS.",
-    ),
-]
 IDLE_S: Final = 0.05
 """Seconds without a message after which the position is stored."""
 
@@ -48,7 +42,6 @@ StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of t
 
 
 def read(
-    url: UrlArgument,
     stream: StreamArgument,
     *,
     start: Annotated[
@@ -67,6 +60,7 @@ def read(
             "--consumer", metavar="NAME", help="Store the position under this name, and continue from it."
         ),
     ] = None,
+    node: StreamOption = HERE,
     user: UserOption = None,
     password_env: PasswordEnvOption = None,
     ca: CaOption = None,
@@ -78,13 +72,14 @@ def read(
     """
     from penstock.client import StreamReader  # noqa: PLC0415  # other commands need no client
 
+    url, tls = _place(node, user, password_env, ca)
     reader = StreamReader(
-        _url(url, user, password_env),
+        url,
         stream,
         consumer=consumer,
         start=_start(start),
         until="end" if to_end else None,
-        tls=_tls(ca),
+        tls=tls,
     )
     with suppress(KeyboardInterrupt), reader:
         try:
@@ -116,7 +111,6 @@ def _show(reader: StreamReader, count: int | None, *, keep: bool, as_json: bool)
 
 
 def write(
-    url: UrlArgument,
     stream: StreamArgument,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="One of the stream's topics.")],
     *,
@@ -128,6 +122,7 @@ def write(
             help="Name of the writer: of lines written again under it only missing ones are added.",
         ),
     ] = None,
+    node: StreamOption = HERE,
     user: UserOption = None,
     password_env: PasswordEnvOption = None,
     ca: CaOption = None,
@@ -137,7 +132,8 @@ def write(
     from penstock.client import StreamWriter  # noqa: PLC0415
 
     lines = 0
-    with StreamWriter(_url(url, user, password_env), stream, writer, tls=_tls(ca)) as out:
+    url, tls = _place(node, user, password_env, ca)
+    with StreamWriter(url, stream, writer, tls=tls) as out:
         known = out.last
         for lines, line in enumerate(_lines(), start=1):  # the last one is their number
             out.write(topic, line, number=lines)
@@ -150,12 +146,12 @@ def write(
 
 
 def forget(
-    url: UrlArgument,
     stream: StreamArgument,
     consumer: Annotated[
         str, typer.Argument(metavar="CONSUMER", help="Name of the consumer, as `penstock streams` lists it.")
     ],
     *,
+    node: StreamOption = HERE,
     user: UserOption = None,
     password_env: PasswordEnvOption = None,
     ca: CaOption = None,
@@ -163,7 +159,8 @@ def forget(
     """Delete the stored position of a consumer."""
     from penstock.client.streams.reader import forget_consumer  # noqa: PLC0415
 
-    if not forget_consumer(_url(url, user, password_env), stream, consumer, tls=_tls(ca)):
+    url, tls = _place(node, user, password_env, ca)
+    if not forget_consumer(url, stream, consumer, tls=tls):
         raise InputError(f"stream '{stream}' has no consumer '{consumer}'; `penstock streams` lists them")
     print_text(f"forgotten: {consumer}")
 
@@ -177,23 +174,18 @@ def _start(text: str) -> Literal["earliest", "new"] | int:
     return int(text)
 
 
-def _url(url: str, user: str | None, password_env: str | None) -> str:
-    """Add a name and a password to the address; on the command line others could read them."""
-    if user is None:
-        if password_env is not None:
-            raise InputError("a password needs a user name: --user", path="--password-env")
-        return url
-    password = password_of(password_env) if password_env is not None else ""
-    scheme, found, place = url.partition("://")
-    if not found:
-        return url  # an invalid address, which the reader reports
-    if "@" in place:
+def _place(
+    node: str, user: str | None, password_env: str | None, ca: Path | None
+) -> tuple[str, ssl.SSLContext | None]:
+    """Return the address of `streams.listen` with user and password in it, and the certificates to trust."""
+    found = target(node, "stream")
+    password = password_of(password_env) if password_env is not None else None
+    user, password, ca = found.login(user, password, ca)
+    scheme, _, place = found.url.partition("://")
+    if user is not None and "@" in place:
         raise InputError("give the user in the address, or with --user, not both", path="--user")
-    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{place}"
-
-
-def _tls(ca: Path | None) -> ssl.SSLContext | None:
-    return None if ca is None else tls_context(ca)
+    login = "" if user is None else f"{quote(user, safe='')}:{quote(password or '', safe='')}@"
+    return f"{scheme}://{login}{place}", None if ca is None else tls_context(ca)
 
 
 def _lines() -> Iterator[bytes]:
@@ -241,7 +233,7 @@ def show(
         str, typer.Option("--search", help="Show streams whose name, topics or host contain this text.")
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every second.")] = False,
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -251,13 +243,14 @@ def show(
     """
     if context.invoked_subcommand is not None:
         return
-    look = partial(ask_all, api_address(url, token), "streams", search=search)
+    where = api_address(node, token)
+    look = partial(ask_all, where, "streams", search=search)
     found = look()
     if as_json:
         print_json({name: value for name, value in found.items() if name not in ("total", "offset")})
         return
     if not found["enabled"]:
-        raise InputError("this node has no streams; give it some with `streams.host`", path=url)
+        raise InputError("this node has no streams; give it some with `streams.host`", path=where.url)
     if not watch or not out.is_terminal:
         out.print(_drawn(found))
         return

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from penstock.cli.context.target import HERE, MqttOption
 from penstock.cli.files import read_policy
 from penstock.cli.lines import Printer, item_line
 from penstock.cli.options import (
-    URL,
     CaOption,
     ClientIdOption,
     HostOption,
@@ -24,7 +24,6 @@ from penstock.cli.options import (
     PasswordStdinOption,
     PortOption,
     QosOption,
-    UrlOption,
     UserOption,
     node_login,
     show_warnings,
@@ -108,7 +107,7 @@ def sub(
             help="Stay subscribed for S seconds after the end, under --client-id: events wait meanwhile.",
         ),
     ] = None,
-    url: UrlOption = URL,
+    node: MqttOption = HERE,
     host: HostOption = None,
     port: PortOption = None,
     user: UserOption = None,
@@ -132,7 +131,7 @@ def sub(
     if keep_s is not None and not client_id:
         raise typer.BadParameter("--keep needs a --client-id, by which the node knows you again")
     where = node_login(
-        url=url,
+        node=node,
         user=user,
         password_env=password_env,
         password_stdin=password_stdin,

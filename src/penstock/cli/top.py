@@ -16,7 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.api import API_URL, ApiAddress, ApiOption, TokenOption, api_address, refusal, unanswered
+from penstock.cli.api import ApiAddress, TokenOption, api_address, refusal, unanswered
+from penstock.cli.context.target import HERE, ApiOption
 from penstock.cli.output import JsonFlag, print_json
 from penstock.cli.terminal import out
 from penstock.errors import InputError, printable
@@ -33,7 +34,7 @@ AGAIN_S: Final = (0.5, 1.0, 2.0, 4.0)
 
 
 def top(
-    url: ApiOption = API_URL,
+    node: ApiOption = HERE,
     token: TokenOption = "",
     once: Annotated[
         bool,
@@ -45,7 +46,7 @@ def top(
 
     With --json one snapshot is printed, as /api/v1/live of the node sends it.
     """
-    where = api_address(url, token)
+    where = api_address(node, token)
     if as_json:
         print_json(msgspec.to_builtins(_first(where)))
     elif once or not out.is_terminal:
@@ -95,7 +96,9 @@ def _frames(where: ApiAddress) -> Generator[bytes]:
         if answer.status != HTTPStatus.OK:
             raise InputError(refusal(answer), path=where.url)
         if answer.getheader("Content-Type", "") != "text/event-stream":
-            raise InputError("the answer is not a node's; is this the URL of its HTTP port?", path=where.url)
+            raise InputError(
+                "the answer is not a node's; is this the URL of its HTTP port (--node)?", path=where.url
+            )
         while line := answer.readline(FRAME_BYTES):
             if line.startswith(b"data: "):
                 yield line.removeprefix(b"data: ")

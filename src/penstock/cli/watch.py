@@ -82,13 +82,14 @@ def watch(
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0, metavar="S", help="End after S seconds.")
     ] = None,
-    url: Annotated[
+    node: Annotated[
         str | None,
         typer.Option(
+            "--node",
             "--url",
             envvar="PENSTOCK_URL",
-            metavar="URL",
-            help="A node that watches pages: mqtt://, mqtts://, ws:// or wss://; if omitted, this command "
+            metavar="NODE",
+            help="A node that watches pages: a context, HOST, HOST:PORT or URL; if omitted, this command "
             "fetches by itself.",
         ),
     ] = None,
@@ -104,10 +105,10 @@ def watch(
 ) -> None:
     """Show what changes on a web page, until interrupted.
 
-    Without --url a node is run inside this command, for its time only. What is being watched, and what
+    Without --node a node is run inside this command, for its time only. What is being watched, and what
     goes wrong, is said on standard error.
     """
-    if every is not None and url is not None:
+    if every is not None and node is not None:
         raise typer.BadParameter("--every: a node decides for all subscribers; see `penstock channels add`")
     wanted = WatchArguments(
         url=canonical(page),
@@ -118,7 +119,7 @@ def watch(
         as_json=as_json,
     )
     where = node_login(
-        url=url or "",
+        node=node or "127.0.0.1",
         user=user,
         password_env=password_env,
         password_stdin=password_stdin,
@@ -127,7 +128,7 @@ def watch(
         password=password,
     )
     show_warnings()
-    changes = asyncio.run(_watch(where, wanted))
+    changes = asyncio.run(_watch(where, wanted, alone=node is None))
     err.print(f"{changes:,} change{'s' * (changes != 1)}")
 
 
@@ -141,14 +142,15 @@ def seconds_of(text: str, *, least_s: int = 1) -> float:
     return float(found)
 
 
-async def _watch(where: NodeLogin, wanted: WatchArguments) -> int:
+async def _watch(where: NodeLogin, wanted: WatchArguments, *, alone: bool) -> int:
+    """Show changes as a node finds them, a node inside this command if it is `alone`; return their number."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
         node = None
-        if not where.url:
+        if alone:
             node = await stack.enter_async_context(_node(wanted))
             where = replace(where, url=f"mqtt://127.0.0.1:{node.listeners[0].port}")
         client = await stack.enter_async_context(where.client())

@@ -170,7 +170,7 @@ async def test_commands_speak_to_the_node(tmp_path: Path, monkeypatch: pytest.Mo
         loop = asyncio.get_running_loop()
 
         async def run(*words: str, code: int = 0) -> str:
-            window = ["--url", f"http://127.0.0.1:{node.node.http_port}"]
+            window = ["--node", f"http://127.0.0.1:{node.node.http_port}"]
 
             def work() -> Result:
                 return CliRunner().invoke(app, ["channels", *words, *window])

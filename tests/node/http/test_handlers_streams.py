@@ -66,7 +66,7 @@ async def test_a_node_without_streams_says_so() -> None:
         assert not found["enabled"]
         assert found["streams"] == []
         assert "penstock_stream" not in (await node_.ask("GET", "/metrics"))[1]
-        said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url])
+        said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--node", node_.url])
         assert said.exit_code != 0
 
 
@@ -104,7 +104,7 @@ async def test_the_command_shows_what_the_node_says(
     async with running() as node_:
         fault = "stream 'orders': no space left"
         give(node_.observed, msgspec.structs.replace(STREAMS, faults=(fault,)))
-        said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url, *options])
+        said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--node", node_.url, *options])
         assert said.exit_code == 0, said.output
         if "--json" in options:
             assert json.loads(said.output)["streams"][1]["name"] == "orders"

@@ -86,7 +86,7 @@ def _mosquitto_pub() -> str:
 def _pairs(rival: str, port: int) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
     """Return our command and the rival's by what they do."""
     ours = (sys.executable, "-m", "penstock")
-    publish = ("pub", "bench/cli", "72", "--qos", "1", "--url", f"mqtt://{HOST}:{port}")
+    publish = ("pub", "bench/cli", "72", "--qos", "1", "--node", f"mqtt://{HOST}:{port}")
     rival_publish = ("-h", HOST, "-p", str(port), "-V", "5", "-t", "bench/cli", "-m", "72", "-q", "1")
     return {
         "--version": ((*ours, "--version"), (rival, "--version")),

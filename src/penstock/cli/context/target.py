@@ -1,0 +1,154 @@
+"""Which node a command speaks to: --node, else PENSTOCK_CONTEXT, else the context in use, else this machine.
+
+Nodes speak MQTT, HTTP and the protocol of streams on different ports. `--node` is one option for all of them:
+the name of a context, a host, a host with the port of what the command speaks, or the URL of one of the
+three; the others are then at the same host, on the usual ports. Credentials of a context go to the node of
+that context only, never to an address that is given.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+import typer
+
+from penstock.cli.context import store
+from penstock.cli.context.store import Context
+from penstock.errors import InputError
+
+Service = Literal["mqtt", "http", "stream"]
+
+HERE: Final = ""
+"""Default of --node: the context in use, else this machine."""
+
+VARIABLE: Final = "PENSTOCK_CONTEXT"
+
+SCHEMES: Final[dict[str, Service]] = {
+    "mqtt": "mqtt",
+    "mqtts": "mqtt",
+    "ws": "mqtt",
+    "wss": "mqtt",
+    "http": "http",
+    "https": "http",
+    "stream": "stream",
+    "streams": "stream",
+}
+SECURE: Final = frozenset({"mqtts", "wss", "https", "streams"})
+
+USUAL: Final[dict[tuple[Service, bool], tuple[str, int]]] = {
+    ("mqtt", False): ("mqtt", 1883),
+    ("mqtt", True): ("mqtts", 8883),
+    ("http", False): ("http", 8080),
+    ("http", True): ("https", 443),  # a node has no TLS for HTTP: a web server in front of it has
+    ("stream", False): ("stream", 1884),
+    ("stream", True): ("streams", 1884),
+}
+"""Scheme and port of each service, without and with TLS."""
+
+_HELP: Final = "The node: a context, HOST, HOST:PORT or URL; if omitted, the context in use or this machine."
+
+MqttOption = Annotated[
+    str, typer.Option("--node", "--url", envvar="PENSTOCK_URL", metavar="NODE", help=_HELP)
+]
+ApiOption = Annotated[
+    str, typer.Option("--node", "--url", envvar="PENSTOCK_HTTP_URL", metavar="NODE", help=_HELP)
+]
+StreamOption = Annotated[str, typer.Option("--node", "--url", metavar="NODE", help=_HELP)]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The address of one service of a node, and the context it comes from, if it comes from one."""
+
+    url: str
+    context: Context | None = None
+    name: str = ""
+
+    def login(
+        self, user: str | None, password: str | None, ca: Path | None
+    ) -> tuple[str | None, str | None, Path | None]:
+        """Return user, password and certificates: what a command was given, completed by the context."""
+        context = self.context
+        if context is not None:
+            # The password of the context is that of its user, not of another one who is given.
+            if password is None and user in (None, context.user):
+                password = context.password()
+            user = user or context.user or None
+            ca = ca or (Path(context.ca) if context.ca else None)
+        if password is not None and user is None:
+            raise typer.BadParameter("a password without --user")
+        return user, password, ca
+
+
+def target(given: str, service: Service) -> Target:
+    """Return where a command connects to; `given` is the value of --node."""
+    if given:
+        if store.NAME.fullmatch(given):
+            found = store.load().contexts.get(given)
+            if found is not None:
+                return Target(address_in(found, service), found, given)
+        return Target(address(given, service))
+    contexts = store.load()
+    asked = os.environ.get(VARIABLE, "")
+    name = asked or contexts.current
+    if not name:
+        return Target(address("127.0.0.1", service))
+    found = contexts.named(name, said=VARIABLE if asked else str(store.path()))
+    return Target(address_in(found, service), found, name)
+
+
+def address_in(context: Context, service: Service) -> str:
+    """Return the URL of a service in a context."""
+    told = {"http": context.http, "stream": context.streams}.get(service, "")
+    secure = bool(context.ca)
+    # A port without a scheme is the port of MQTT, whatever the command speaks.
+    node = context.node if "://" in context.node else address(context.node, "mqtt", secure=secure)
+    return told or address(node, service, secure=secure)
+
+
+def address(given: str, service: Service, *, secure: bool = False) -> str:
+    """Return the URL of a service at a host, a host with the port of this service, or the URL of any service.
+
+    A URL of this service is returned unchanged: it may have a user, and a WebSocket has a path.
+    """
+    scheme, found, _ = given.partition("://")
+    if not found:
+        host, port = _host(given)
+        scheme, usual = USUAL[service, secure]
+        return f"{scheme}://{host}:{port or usual}"
+    kind = SCHEMES.get(scheme)
+    if kind is None:
+        raise InputError(
+            f"'{given}': write a context, a host, HOST:PORT, or a URL with {', '.join(SCHEMES)}",
+            path="--node",
+        )
+    if kind == service:
+        return given
+    try:
+        host = urlsplit(given).hostname or ""
+    except ValueError as error:
+        raise InputError(f"'{given}' is not a URL: {error}", path="--node") from None
+    if not host:
+        raise InputError(f"'{given}' has no host", path="--node")
+    return address(f"[{host}]" if ":" in host else host, service, secure=secure or scheme in SECURE)
+
+
+def _host(given: str) -> tuple[str, int | None]:
+    """Split HOST or HOST:PORT; an IPv6 address may do without brackets if it has no port."""
+    wrong = InputError(f"'{given}': write a context, a host, HOST:PORT or a URL", path="--node")
+    if given.count(":") > 1 and not given.startswith("["):
+        return f"[{given}]", None
+    if any(sign in given for sign in "/@?# ") or not given.isprintable():
+        raise wrong
+    host, bracket, rest = given.rpartition("]") if given.startswith("[") else ("", "", given)
+    name, colon, port = rest.partition(":")
+    host = host + bracket + name
+    if not host or (bracket and name) or (colon and not (port.isascii() and port.isdigit())):
+        raise wrong
+    if colon and not 0 < int(port[:6]) < 65_536:
+        raise InputError(f"'{given}': ports are 1 to 65535", path="--node")
+    return host, int(port) if colon else None
