@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from penstock.cli.output import print_text, warn
 from penstock.errors import InputError
 from penstock.mqtt.fields import TEXT_BYTES
-from penstock.node.access.passwords import hashed
+from penstock.node.access.passwords import hashed, problem_with_password, weakness_of
 from penstock.node.config.problems import problem_with_name
-
-SHORT: Final = 8
-"""Characters below which a password deserves a warning (NIST SP 800-63B, section 5.1.1)."""
 
 
 def passwd(
@@ -31,12 +28,12 @@ def passwd(
         if wrong:
             raise typer.BadParameter(wrong, param_hint="NAME")
     password = _from_stdin() if from_stdin else _asked()
-    if not password:
-        raise InputError("the password is empty")
-    if len(password.encode(errors="surrogateescape")) > TEXT_BYTES:
-        raise InputError(f"the password is longer than {TEXT_BYTES} bytes, which MQTT cannot carry")
-    if len(password) < SHORT:
-        warn(f"the password has fewer than {SHORT} characters")
+    wrong = problem_with_password(password)
+    if wrong:
+        raise InputError(wrong)
+    weak = weakness_of(password)
+    if weak:
+        warn(weak)
     found = hashed(password)
     print_text(found if name is None else f'- name: "{name}"\n  password: "{found}"\n')
 

@@ -52,6 +52,27 @@ HTTP_TRY_S: Final = 60
 HTTP_TRY_ITEMS: Final = 200
 """Items of the packed queue that are shown."""
 
+HTTP_TAPS: Final = 8
+"""Views of what is being published at once: each makes routing slower while it is open."""
+
+HTTP_WATCH_S: Final = 10
+"""Longest time for which topics are counted or attributes looked for in one request."""
+
+HTTP_TOPICS: Final = 5_000
+"""Topics that are counted in one request; messages of further ones are counted together."""
+
+HTTP_MESSAGES: Final = 100
+"""Messages in one batch of a live view, four times a second: nobody reads more."""
+
+HTTP_ATTRIBUTE_EVENTS: Final = 2_000
+"""Events in which attributes are looked for: about 10 ms of work in a thread."""
+
+HTTP_ATTRIBUTES: Final = 200
+"""Attributes that are listed."""
+
+HTTP_ACCESS_RULES: Final = 1_000
+"""Access rules that can be tried in one request."""
+
 LIVE_CLIENTS: Final = 100
 """Clients in the live view, those furthest behind first; the others are asked for by name."""
 

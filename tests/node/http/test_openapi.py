@@ -9,10 +9,12 @@ import jsonschema
 import pytest
 
 from penstock.node.http import openapi
+from penstock.node.http.access import ACCESS_ROUTES
 from penstock.node.http.channels import CHANNEL_ROUTES
 from penstock.node.http.guard import OPEN
 from penstock.node.http.routes import API
 from penstock.node.http.routes import ROUTES as NODE_ROUTES
+from penstock.node.http.traffic import TRAFFIC_ROUTES
 from tests.kit.http_node import running
 from tests.kit.paths import ROOT
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DOCUMENT = openapi.document()
-ROUTES = (*NODE_ROUTES, *CHANNEL_ROUTES)
+ROUTES = (*NODE_ROUTES, *TRAFFIC_ROUTES, *ACCESS_ROUTES, *CHANNEL_ROUTES)
 
 
 def references(found: Any) -> Iterator[str]:

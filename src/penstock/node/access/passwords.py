@@ -14,9 +14,10 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum, auto
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock import limits
+from penstock.mqtt.fields import TEXT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,24 @@ class Verdict(Enum):
     WRONG = auto()
     BUSY = auto()
     """Not checked: too many passwords wait to be checked."""
+
+
+SHORT: Final = 8
+"""Characters below which a password deserves a warning (NIST SP 800-63B, section 5.1.1)."""
+
+
+def problem_with_password(password: str) -> str:
+    """Return why nobody can have a password; empty if one can."""
+    if not password:
+        return "the password is empty"
+    if len(password.encode(errors="surrogateescape")) > TEXT_BYTES:
+        return f"the password is longer than {TEXT_BYTES} bytes, which MQTT cannot carry"
+    return ""
+
+
+def weakness_of(password: str) -> str:
+    """Return what should be better about a password; empty if nothing."""
+    return f"the password has fewer than {SHORT} characters" if len(password) < SHORT else ""
 
 
 def hashed(password: str) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
 
 from penstock import limits
-from penstock.errors import MqttError, PenstockError, PolicyError, RequestRefused
+from penstock.errors import PenstockError, PolicyError, RequestRefused
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.topics import check_filter, check_topic
 from penstock.node.http import answers, guard
-from penstock.node.http.replies import bad_policy, body_of, json_answer, number_of, page_of
+from penstock.node.http.replies import bad_policy, body_of, checked, json_answer, number_of, page_of
 from penstock.node.http.routes import API
 from penstock.node.http.trial import try_policy
 from penstock.node.observe import rows
@@ -23,13 +23,9 @@ from penstock.policy.lint import lint
 from penstock.policy.text import forms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.node.observe.status import Observed
     from penstock.node.observe.watch import Watch
     from penstock.policy.nodes import Policy
-
-_Checked = TypeVar("_Checked")
 
 
 class Handlers:
@@ -207,7 +203,7 @@ class Handlers:
         """Try a policy on the events being published now; no subscriber's queue is changed."""
         asked = await body_of(request, answers.Trial)
         policy = self._policy(asked.policy)
-        filter_ = _checked(check_filter, asked.filter, where="filter").filter
+        filter_ = checked(check_filter, asked.filter, where="filter").filter
         if self._tries >= limits.HTTP_TRIES:
             raise RequestRefused(
                 HTTPStatus.TOO_MANY_REQUESTS,
@@ -275,7 +271,7 @@ class Handlers:
     async def publish(self, request: web.Request) -> web.Response:
         """Publish a message in the name of the node."""
         asked = await body_of(request, answers.Publication)
-        _checked(check_topic, asked.topic, where="topic")
+        checked(check_topic, asked.topic, where="topic")
         if self._broker.is_own(asked.topic):
             raise RequestRefused(
                 HTTPStatus.BAD_REQUEST, "only the node itself publishes on this topic", where="topic"
@@ -309,10 +305,3 @@ def _one_of(found: str, *states: str) -> str:
         said = f"{', '.join(states[:-1])} or {states[-1]}"
         raise RequestRefused(HTTPStatus.BAD_REQUEST, f"expected {said}, found '{found}'", where="state")
     return found
-
-
-def _checked(check: Callable[..., _Checked], text: str, *, where: str) -> _Checked:
-    try:
-        return check(text, where=where)
-    except MqttError as error:
-        raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, error.problem, where=where) from None

@@ -10,10 +10,10 @@ import msgspec
 from aiohttp import web
 
 from penstock import limits
-from penstock.errors import PolicyError, RequestRefused
+from penstock.errors import MqttError, PolicyError, RequestRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
 
 def bad_policy(error: PolicyError, *, where: str) -> RequestRefused:
@@ -23,6 +23,7 @@ def bad_policy(error: PolicyError, *, where: str) -> RequestRefused:
 
 _Asked = TypeVar("_Asked", bound=msgspec.Struct)
 _Read = TypeVar("_Read")
+_Checked = TypeVar("_Checked")
 
 
 def json_answer(found: object) -> web.Response:
@@ -70,3 +71,11 @@ async def body_of(request: web.Request, kind: type[_Asked]) -> _Asked:
         raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, what, where=where or "body") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestRefused(HTTPStatus.BAD_REQUEST, f"not JSON: {error}", where="body") from None
+
+
+def checked(check: Callable[..., _Checked], text: str, *, where: str) -> _Checked:
+    """Check a topic or a topic filter; RequestRefused if MQTT does not allow it."""
+    try:
+        return check(text, where=where)
+    except MqttError as error:
+        raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, error.problem, where=where) from None

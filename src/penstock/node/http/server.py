@@ -21,11 +21,13 @@ from penstock.node.access.unfinished import UnfinishedConnections
 from penstock.node.broker.listeners import cannot_listen
 from penstock.node.broker.websocket import http_log
 from penstock.node.http import openapi
+from penstock.node.http.access import ACCESS_ROUTES, AccessHandlers
 from penstock.node.http.channels import CHANNEL_ROUTES, ChannelHandlers
 from penstock.node.http.guard import OPEN, Guard
 from penstock.node.http.handlers import Handlers
 from penstock.node.http.notify import NotifyHandlers
 from penstock.node.http.routes import API, ROUTES
+from penstock.node.http.traffic import TRAFFIC_ROUTES, TrafficHandlers
 from penstock.node.observe.watch import Watch
 
 if TYPE_CHECKING:
@@ -172,11 +174,15 @@ async def start_http(
     guard = Guard(http)
     app = web.Application(middlewares=[guard.middleware], client_max_size=limits.HTTP_BODY_BYTES)
     handlers = Handlers(observed, watch)
-    for route in ROUTES:
-        app.router.add_route(route.method, route.path, getattr(handlers, route.handler))
-    about_channels = ChannelHandlers(channels, changed=watch.changed)
-    for route in CHANNEL_ROUTES:
-        app.router.add_route(route.method, route.path, getattr(about_channels, route.handler))
+    tables = (
+        (ROUTES, handlers),
+        (TRAFFIC_ROUTES, TrafficHandlers(observed.broker, watch)),
+        (ACCESS_ROUTES, AccessHandlers(observed.broker)),
+        (CHANNEL_ROUTES, ChannelHandlers(channels, changed=watch.changed)),
+    )
+    for table, answering in tables:
+        for route in table:
+            app.router.add_route(route.method, route.path, getattr(answering, route.handler))
     app.router.add_routes(_open_routes(channels, notify))
     app.router.add_get(
         f"{API}/openapi.json", _fixed(msgspec.json.encode(openapi.document()), "application/json")

@@ -44,6 +44,18 @@ class _Collected:
 
 async def try_policy(broker: Broker, policy: Policy, *, filter_: str, events: int, seconds: float) -> Tried:
     """Collect matching events until there are enough or the time is over, and pack them as one queue."""
+    copies, spent_s = await collected_copies(broker, filter_, events=events, seconds=seconds)
+    size = sum(event.size for event in copies)
+    return await asyncio.to_thread(_packed, policy, copies, size=size, spent_s=spent_s)
+
+
+async def collected_copies(
+    broker: Broker, filter_: str, *, events: int, seconds: float
+) -> tuple[list[Event], float]:
+    """Collect matching events until there are enough or the time is over; returns copies, and the time.
+
+    The node's queues hold the same event objects, which cache what policies read; a thread needs copies.
+    """
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     collected = _Collected(events)
@@ -55,11 +67,7 @@ async def try_policy(broker: Broker, policy: Policy, *, filter_: str, events: in
         pass
     finally:
         tap.close()
-    spent_s = loop.time() - began_s
-    # The node's queues hold the same event objects, which cache what policies read; the thread gets copies.
-    return await asyncio.to_thread(
-        _packed, policy, [_copy(event) for event in collected.events], size=collected.bytes, spent_s=spent_s
-    )
+    return [_copy(event) for event in collected.events], loop.time() - began_s
 
 
 def _copy(event: Event) -> Event:
@@ -130,12 +138,12 @@ def _shown(item: Item) -> dict[str, Any]:
         "event": {
             "topic": item.topic,
             "ts_us": item.ts_us,
-            "payload": _payload(item.payload),
+            "payload": payload_text(item.payload),
         }
     }
 
 
-def _payload(payload: bytes) -> str:
+def payload_text(payload: bytes) -> str:
     """Return the beginning of a payload as text, or as hexadecimal digits if it is not UTF-8."""
     begin = payload[: 4 * PAYLOAD_CHARACTERS]
     try:

@@ -83,6 +83,8 @@ class Overview(msgspec.Struct, frozen=True, gc=False):
     """Figures of the store; None if nothing is kept on disk."""
     faults: tuple[str, ...] = ()
     """What does not work at the moment: the disk, the recorder, a control table, a stream."""
+    parts: tuple[str, ...] = ()
+    """Parts of the node that are on: channels, flows, notify, recorder, streams."""
 
 
 class ClientRow(msgspec.Struct, frozen=True, gc=False):
@@ -148,6 +150,7 @@ def overview(status: NodeStatus, *, rates: Rates) -> Overview:
         balanced=account.balanced,
         rates=rates,
         faults=status.faults,
+        parts=status.parts,
     )
 
 

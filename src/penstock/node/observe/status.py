@@ -36,6 +36,12 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """Figures of reliable streams; None if there are none."""
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts that are on, besides the broker."""
+        names = (name for name in self.__struct_fields__ if name != "broker")
+        return tuple(sorted(name for name in names if getattr(self, name) is not None))
+
+    @property
     def faults(self) -> tuple[str, ...]:
         """What does not work at the moment, each with its consequence."""
         found = list(self.broker.faults)

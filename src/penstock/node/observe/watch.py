@@ -44,6 +44,11 @@ class Watch:
         self._news = asyncio.Condition()
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        """Whether the node is being stopped."""
+        return self._closed
+
     def status(self) -> NodeStatus:
         """Return a snapshot that is at most `limits.HTTP_FRESH_S` old."""
         now_s = asyncio.get_running_loop().time()
