@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from penstock.cli.html_page import Page
 
 
+FAILS: Final = "fails"
+"""The word by which a note tells what would make its row fail."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One claim of a paper beside what was found here: a row of the result."""
@@ -27,6 +31,10 @@ class Claim:
     ok: bool | None
     """Whether the claim holds here; None if stated for information and not judged."""
     note: str = ""
+    """What to know when reading it; of a judged row also what would make it fail."""
+
+    def __post_init__(self) -> None:
+        assert self.ok is None or FAILS in self.note, f"nothing says what would make '{self.what}' fail"
 
 
 @dataclass(frozen=True, slots=True)

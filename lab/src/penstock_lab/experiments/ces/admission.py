@@ -166,7 +166,8 @@ def admission_rows(found: Admission, never: Admission) -> tuple[Claim, ...]:
             "< 0.1 %",
             f"{found.loss:.3%}",
             ok=found.served > 0 and found.loss < 0.001,
-            note="of all packets sent after the warm-up, also of a flow that is starved to the end",
+            note="of all packets sent after the warm-up; fails if a flow that was admitted is starved, also "
+            "to the end, or if none was admitted",
         ),
         Claim(
             "… the flows that were refused are best effort",

@@ -209,8 +209,8 @@ def rows(phases: list[LivePhase]) -> tuple[Claim, ...]:
             "–",
             f"{sum(one.told for one in receivers):,} of {sum(one.sent for one in receivers):,}",
             ok=all(one.told == one.sent and one.balanced is not False for one in receivers),
-            note="arrived + counted in digests that arrived = published, at each receiver and each load; and "
-            "by the nodes' own accounts",
+            note="arrived + counted in digests that arrived = published, at each receiver and each load; "
+            "fails if one is missing there or in the nodes' own accounts",
         ),
         Claim(
             "the order of each sender's messages is kept",

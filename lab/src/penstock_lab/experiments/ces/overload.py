@@ -221,7 +221,8 @@ def _rows(alone: LoadFigures, found: list[LoadFigures]) -> tuple[Claim, ...]:
             f"{kept.voice.loss:.3%}",
             ok=kept.voice.loss < 0.001,
             note=f"{kept.served} of 12 flows served, {kept.late:.1%} of their packets outside their slots. "
-            "Of all packets sent after the warm-up, also of a flow that is starved to the end",
+            "Of all packets sent after the warm-up; fails if a lane is not served, also of a flow that is "
+            "starved to the end",
         ),
         Claim(
             "without reservation they do not",

@@ -278,7 +278,8 @@ def _rows(
             "most",
             f"{ladder.share(2):.0%} of {ladder.packs}",
             ok=ladder.share(2) > 0.5,
-            note=f"{_simulated(simulated['pack-ladder'])}{hour}",
+            note=f"{_simulated(simulated['pack-ladder'])}; fails if half of the packs need another level"
+            f"{hour}",
         ),
         Claim(
             "… with the predictive controller, a node's default",
@@ -294,7 +295,8 @@ def _rows(
                 f"{simulated[name].mean_s:.2f} s, {simulated[name].loss:.1%} lost",
                 f"{found[name].mean_s:.2f} s, {found[name].loss:.1%} lost",
                 ok=abs(found[name].loss - simulated[name].loss) < 0.05,
-                note="first column: the simulator's, where no more than one message is on the link",
+                note="first column: the simulator's, where no more than one message is on the link; fails if "
+                "the losses are five points apart",
             )
             for name in ("drop-tail", "pack")
         ),
@@ -325,5 +327,6 @@ def _accounted(receivers: tuple[LiveReceiver, ...], published: int) -> Claim:
         "–",
         f"{told} = {published:,}",
         ok=all(each.told == published for each in packed) and all(each.conserved for each in ours),
-        note="by what the receivers with a policy got, and by the nodes' own accounts",
+        note="fails if what a receiver with a policy got and was told is not what was published, or a node's "
+        "own account does not balance",
     )

@@ -193,7 +193,8 @@ def closed_forms() -> tuple[Claim, ...]:
             "as above",
             " ".join(f"{memory:.3f}" for _, memory in wasted),
             ok=all(ours <= paper + 0.05 for (_, ours), paper in zip(wasted, said, strict=True)),
-            note="misses where u + 1 arrays do not fill words of 64 bits: 33 bits of each at u = 32",
+            note="fails by a twentieth more, as where u + 1 arrays do not fill words of 64 bits: 33 bits of "
+            "each at u = 32",
         ),
         Claim(
             "equation 13: the joint false positive of even traffic",
@@ -207,7 +208,8 @@ def closed_forms() -> tuple[Claim, ...]:
             "–",
             f"{min(alike):.3e} to {max(alike):.3e}",
             ok=max(alike) < 1.01 * min(alike),
-            note="u·m is constant, so only bursts separate the curves",
+            note="u·m is constant, so only bursts separate the curves; fails if a shape has more or fewer "
+            "bits for each pair than the others",
         ),
     )
 
@@ -234,6 +236,7 @@ def _bursts(free: dict[int, float], quiet: dict[int, float], calm: float, wild: 
             "using less SBFs is more robust",
             " ".join(f"{free[arrays]:.1e}" for arrays in ARRAYS) + f" at u = {_numbers(ARRAYS)}",
             ok=all(free[less] < 1.01 * free[more] for less, more in pairwise(ARRAYS)),
+            note="fails if a filter of fewer arrays answers wrongly more often than one of twice as many",
         ),
         Claim(
             "… especially strong ones",
@@ -241,13 +244,16 @@ def _bursts(free: dict[int, float], quiet: dict[int, float], calm: float, wild: 
             f"u = 64 has {free[64] / free[1]:.1f} × the false positives of u = 1 at stdc {wild}, "
             f"{quiet[64] / quiet[1]:.2f} × at {calm}",
             ok=free[64] / free[1] > 2 * quiet[64] / quiet[1],
+            note="fails unless strong bursts at least double the difference: those of a slot spread over "
+            "other arrays",
         ),
         Claim(
             "… and u = 1 does not feel them",
             "–",
             f"{free[1]:.2e} against {quiet[1]:.2e}",
             ok=abs(free[1] / quiet[1] - 1) < 0.05,
-            note="an array takes the arrivals of a whole window, however they come",
+            note="an array takes the arrivals of a whole window, however they come; fails if bursts change "
+            "it by a twentieth",
         ),
     )
 
@@ -268,9 +274,10 @@ def _paid(curves: Curves, coarse: int) -> Claim:
         "– (the paper's spare is free)",
         ", ".join(f"{arrays} at {stdc}" for stdc, arrays in best.items()),
         ok=all(lost(stdc, arrays) < 1.1 for stdc, arrays in best.items()),
-        note="of the same 12 Mbit the spare of u = 1 takes half"
+        note="of the same 12 Mbit the spare of u = 1 takes half; fails if a filter of fewer than 8 arrays is "
+        "better by a tenth"
         if coarse == SLOTS
-        else "misses: bursts longer than a slot fill whole arrays of large u",
+        else "fails where bursts are longer than a slot: they fill whole arrays of large u",
     )
 
 
@@ -281,7 +288,7 @@ def _asked(curves: Curves) -> Claim:
         "–",
         f"{hits} of {asked}, expected {expected:.0f} ± {spread:.0f}",
         ok=abs(hits - expected) < 4 * spread + 0.01 * expected,
-        note="all filters together: hashing adds nothing to the formula",
+        note="all filters together; fails if hashing adds to the formula: 4 σ and 1 %",
     )
 
 
