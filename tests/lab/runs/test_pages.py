@@ -92,7 +92,10 @@ MADE = {
 def test_the_rows_of_a_run_are_shown_as_they_are() -> None:
     page = pages.measurements(MADE)
     assert "| low \\| high | 1 s | 2 s | **no** | fails if \\*late\\* |" in page
-    assert "| x | 2,000,000 msg/s | 1,000,000 (r) | 2.00 × | ≥ 1.50 × | yes | so |" in page
+    assert (
+        "| x | 2,000,000 msg/s | 1,000,000 (r) | 2.00 × | ≥ 1.50 × | yes | so; fails below 1,500,000 msg/s |"
+        in page
+    )
     assert "shortened by `--quick`" in page
     assert "| [reproduce e](#reproduce-e) | PACK | simulated | 0 of 1 | complete |" in page
 

@@ -13,19 +13,19 @@ from penstock_lab.runs.table import TableRow, number, rows_of, rows_of_all
 
 
 def test_rows_of_an_experiment() -> None:
-    claims = (Claim("low", "1 s", "2 s", ok=False, note="why"), Claim("high", "–", "3", ok=None))
+    claims = (Claim("low", "1 s", "2 s", ok=False, note="fails above 1 s"), Claim("high", "–", "3", ok=None))
     outcome = ExperimentResult("e1", "E1", "here", claims, (), (), 1)
     shows = Shows(live=True, paper="PACK", figures={"low": "Figure 8"})
     found = stored.described(outcome.as_json(), shows, "penstock reproduce e1", quick=True)
     assert rows_of(found) == [
-        TableRow("e1", "PACK, Figure 8", "low", "1 s", "2 s", "live", ok=False, note="why"),
+        TableRow("e1", "PACK, Figure 8", "low", "1 s", "2 s", "live", ok=False, note="fails above 1 s"),
         TableRow("e1", "", "high", "–", "3", "live", ok=None),
     ]
 
 
 def test_rows_of_a_benchmark() -> None:
     measured = (
-        BenchmarkRow("fast", 1_234_567.0, "msg/s", "mosquitto", 94_900.0, 13.0, 6.0, note="if slow"),
+        BenchmarkRow("fast", 1_234_567.0, "msg/s", "mosquitto", 94_900.0, 13.0, 6.0, fails_if="slow"),
         BenchmarkRow("alone", 1.234, "s"),
     )
     found = stored.described(
@@ -40,7 +40,7 @@ def test_rows_of_a_benchmark() -> None:
             "1,234,567 msg/s, 13.00 ×",
             "simulated",
             ok=True,
-            note="if slow",
+            note="fails if slow: below 6.00 ×",
         ),
         TableRow("bench b", "", "alone", "–", "1.23 s", "simulated", ok=None),
     ]

@@ -8,9 +8,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isclose
 from statistics import median
 from time import thread_time_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock_lab.runs.table import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,12 +33,44 @@ class BenchmarkRow:
     goal: float | None = None
     """The smallest ratio we want; None if stated for information only."""
     note: str = ""
-    """What would make the row miss its goal, or what to know when reading it."""
+    """What to know when reading the row."""
+    fails_if: str = ""
+    """What would make the row miss its goal, as far as a cause can be named."""
+    less: bool = False
+    """Whether less is better, as for times: the ratio is rival/ours then, else ours/rival."""
+
+    def __post_init__(self) -> None:
+        assert not self._is_the_ratio(less=not self.less) or self._is_the_ratio(less=self.less), (
+            f"'{self.name}': the ratio is that of a row where {'more' if self.less else 'less'} is better"
+        )
 
     @property
     def ok(self) -> bool | None:
         """Whether the goal is reached; None without a goal."""
         return None if self.goal is None or self.ratio is None else self.ratio >= self.goal
+
+    @property
+    def told(self) -> str:
+        """The note; of a judged row also what would make it fail, and at which figure it does."""
+        if self.ok is None:
+            return self.note
+        fails = f"fails if {self.fails_if}: {self._limit()}" if self.fails_if else f"fails {self._limit()}"
+        return f"{self.note}; {fails}" if self.note else fails
+
+    def _limit(self) -> str:
+        """Say where the row begins to fail: in its own unit if the ratio is made of its two figures."""
+        assert self.goal is not None
+        if self.rival_value is None or not (self._is_the_ratio(less=self.less) or not self.value):
+            return f"below {self.goal:.2f} ×"
+        limit = self.rival_value / self.goal if self.less else self.rival_value * self.goal
+        return f"{'above' if self.less else 'below'} {number(limit)} {self.unit}".rstrip()
+
+    def _is_the_ratio(self, *, less: bool) -> bool:
+        """Whether the ratio is that of the two figures, and not for example the median of many pairs."""
+        if not (self.ratio and self.value and self.rival_value):
+            return False
+        found = self.rival_value / self.value if less else self.value / self.rival_value
+        return isclose(self.ratio, found, rel_tol=1e-6)
 
     def as_json(self) -> dict[str, Any]:
         """A row of `penstock bench NAME --json`."""
@@ -48,7 +83,7 @@ class BenchmarkRow:
             "ratio": None if self.ratio is None else round(self.ratio, 3),
             "goal": self.goal,
             "ok": self.ok,
-            "note": self.note,
+            "note": self.told,
         }
 
 

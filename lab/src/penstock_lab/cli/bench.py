@@ -123,6 +123,6 @@ def _show(outcome: BenchmarkResult) -> None:
     header = ("what", "ours", "rival", "ratio", "goal", "reached")
     print_table(f"bench {outcome.bench}", header, rows, markup=True)
     for row in outcome.rows:
-        if row.note:
-            out.print(f"{escape(row.name)}: {escape(row.note)}")
+        if row.told:
+            out.print(f"{escape(row.name)}: {escape(row.told)}")
     out.print(f"{escape(outcome.note)}; {outcome.seconds:.0f} s")

@@ -51,7 +51,7 @@ def test_a_late_first_event_fails_the_row(
     few, many, *others = attach.rows_of(taken, taken, "the other")
     assert (few.ok, few.ratio is not None and few.ratio < 1) == (False, True)
     assert few.name.startswith("attach request to first event")
-    assert "fails if" in few.note
+    assert "fails if" in few.told
     assert many.value == few.value
     assert all(row.ok is None for row in others)
     assert all(waited <= total for waited, total in zip(taken[1].waited, taken[1].total, strict=True))

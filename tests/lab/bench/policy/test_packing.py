@@ -23,8 +23,8 @@ def test_rivals_give_the_same_queue(contest: packing.QueueContest, size: int) ->
 
 
 def test_a_ratio_below_its_goal_is_not_ok() -> None:
-    missed = BenchmarkRow("x", 2.0, "ns", "loop", 3.0, 1.5, goal=2.0)
-    reached = BenchmarkRow("y", 2.0, "ns", "loop", 4.0, 2.0, goal=2.0)
+    missed = BenchmarkRow("x", 2.0, "ns", "loop", 3.0, 1.5, goal=2.0, less=True)
+    reached = BenchmarkRow("y", 2.0, "ns", "loop", 4.0, 2.0, goal=2.0, less=True)
     assert (missed.ok, reached.ok, BenchmarkRow("z", 1.0, "ns").ok) == (False, True, None)
     assert not BenchmarkResult("b", (missed, reached), 1.0).ok
     assert BenchmarkResult("b", (reached,), 1.0).ok
@@ -33,7 +33,9 @@ def test_a_ratio_below_its_goal_is_not_ok() -> None:
 def test_the_json_shape() -> None:
     found = json.loads(
         json.dumps(
-            BenchmarkResult("b", (BenchmarkRow("x", 2.0, "ns", "loop", 3.0, 1.5, 2.0),), 1.0).as_json()
+            BenchmarkResult(
+                "b", (BenchmarkRow("x", 2.0, "ns", "loop", 3.0, 1.5, 2.0, less=True),), 1.0
+            ).as_json()
         )
     )
     assert found.keys() >= {"bench", "rows", "seconds", "note"}

@@ -286,7 +286,13 @@ def alarm_rows(ours: Alarms, others: Mapping[str, Alarms]) -> Iterator[Benchmark
     for name, other in others.items():
         theirs = 100 * other.first / max(other.subscriptions, 1)
         yield BenchmarkRow(
-            "false alarms at the first told poll", first, "%", name, theirs, theirs / max(first, 0.1)
+            "false alarms at the first told poll",
+            first,
+            "%",
+            name,
+            theirs,
+            theirs / max(first, 0.1),
+            less=True,
         )
         week = other.per_poll / 100 * WEEK
         mine = ours.week / max(ours.weeks, 1)
@@ -297,6 +303,7 @@ def alarm_rows(ours: Alarms, others: Mapping[str, Alarms]) -> Iterator[Benchmark
             name,
             week,
             week / max(mine, 1 / max(ours.weeks, 1)),
+            less=True,
         )
     polls = ours.day_polls + ours.later_polls + QUIET * ours.subscriptions
     yield BenchmarkRow("fetches per poll", ours.fetches / max(polls, 1), "")
@@ -314,7 +321,7 @@ def edit_rows(found: Found, others: Mapping[str, Found]) -> Iterator[BenchmarkRo
 def _under(name: str, value: float, unit: str, most: float) -> BenchmarkRow:
     """A row that fails above a limit."""
     return BenchmarkRow(
-        f"{name} (fails above {most:g})", value, unit, "limit", most, most / max(value, 1e-3), 1.0
+        f"{name} (fails above {most:g})", value, unit, "limit", most, most / max(value, 1e-3), 1.0, less=True
     )
 
 

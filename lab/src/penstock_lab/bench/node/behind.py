@@ -130,8 +130,10 @@ def stalled(
             median(healthy.costs_us),
             pairs.middle,
             STALLED,
-            note=f"{pairs}; fails if a message for a receiver that takes none costs clearly more than one "
-            "for a receiver that does",
+            note=str(pairs),
+            fails_if="a message for a receiver that takes none costs clearly more than one for a receiver "
+            "that does",
+            less=True,
         ),
         BenchmarkRow(
             "none stalled, against itself, CPU for a message",
@@ -141,6 +143,7 @@ def stalled(
             median(healthy.costs_us),
             same.middle,
             note=f"{same}; what differs here is noise",
+            less=True,
         ),
         BenchmarkRow(
             f"{name}, each other receiver",
@@ -178,7 +181,9 @@ def at_work(
             median(delivering.costs_us),
             ratios.middle,
             AT_WORK,
-            note=f"{BEHIND} receivers behind; {ratios}; fails if packing takes several times as long",
+            note=f"{BEHIND} receivers behind; {ratios}",
+            fails_if="packing takes several times as long",
+            less=True,
         ),
         BenchmarkRow(
             "policies at work, receivers that packed",
@@ -188,8 +193,8 @@ def at_work(
             BEHIND,
             packed / BEHIND,
             1.0,
-            note=f"{sum(packs.values())} packs; fails if a queue never was over its bound or its policy did "
-            "nothing",
+            note=f"{sum(packs.values())} packs",
+            fails_if="a queue never was over its bound or its policy did nothing",
         ),
         BenchmarkRow(
             "policies at work, CPU for a message",
@@ -199,6 +204,7 @@ def at_work(
             median(dropping.costs_us),
             median(other / own for own, other, *_ in costs),
             note="nobody is told what was dropped, and no event is looked at, where the oldest is dropped",
+            less=True,
         ),
     ]
 

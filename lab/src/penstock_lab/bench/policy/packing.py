@@ -133,9 +133,25 @@ def _contest(contest: QueueContest, queue: list[Event], rounds: int) -> list[Ben
     )
     fast, loop, reference = (taken[name] / len(queue) for name in ("fast", "loop", "reference"))
     return [
-        BenchmarkRow(contest.name, fast, "ns/event", "hand-written loop", loop, loop / fast, contest.goal),
         BenchmarkRow(
-            f"{contest.name} (reference)", reference, "ns/event", "hand-written loop", loop, loop / reference
+            contest.name,
+            fast,
+            "ns/event",
+            "hand-written loop",
+            loop,
+            loop / fast,
+            contest.goal,
+            fails_if="a filter goes through the events one by one where it could take their columns",
+            less=True,
+        ),
+        BenchmarkRow(
+            f"{contest.name} (reference)",
+            reference,
+            "ns/event",
+            "hand-written loop",
+            loop,
+            loop / reference,
+            less=True,
         ),
     ]
 
@@ -161,7 +177,13 @@ def _first_pack(contest: QueueContest, rounds: int) -> BenchmarkRow:
     taken = interleaved_ns({"ours": ours, "loop": loop, "fresh": fresh}, rounds=rounds)
     own, rival = ((taken[name] - taken["fresh"]) / EVENTS for name in ("ours", "loop"))
     return BenchmarkRow(
-        f"first pack: {contest.name}", own, "ns/event", "decode, then the loop", rival, rival / own
+        f"first pack: {contest.name}",
+        own,
+        "ns/event",
+        "decode, then the loop",
+        rival,
+        rival / own,
+        less=True,
     )
 
 
@@ -177,7 +199,13 @@ def _decoding(rounds: int) -> BenchmarkRow:
     )
     ours, rival = taken["ours"] / EVENTS, taken["json"] / EVENTS
     return BenchmarkRow(
-        "decode a JSON payload, once per event", ours, "ns/event", "json.loads", rival, rival / ours
+        "decode a JSON payload, once per event",
+        ours,
+        "ns/event",
+        "json.loads",
+        rival,
+        rival / ours,
+        less=True,
     )
 
 
