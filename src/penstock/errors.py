@@ -51,6 +51,11 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things for a message: `1 level`, `3,000 events`."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 class PenstockError(Exception):
     """An error caused from outside the program; its message is fit to be shown to a user.
 

@@ -39,6 +39,19 @@ async def test_a_look_at_a_node_with_a_slow_receiver(monkeypatch: pytest.MonkeyP
         assert json.loads(shown)["slow"][0]["subscription"]["policy"] == "vitals"
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+async def test_a_narrow_terminal_shows_fewer_columns(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setattr(terminal.out, "_width", width)
+    async with running() as node:
+        await node.stalled("a-client-with-quite-a-long-name", "ward/#", policy=VITALS)
+        text, _ = await run("--node", node.url, "--once")
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert any("a-client" in line and "behind" in line for line in lines), "name and state are always there"
+    assert ("dropped by" in text) == (width >= 110)
+    assert ("p99" in text) == (width >= 90)
+
+
 async def test_a_token_is_asked_for_and_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(token=TOKEN) as node:
         _, error = await run("--node", node.url, "--once")

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,9 @@ pytestmark = pytest.mark.e2e
 class Terminal:
     """A program in a terminal of its own."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, columns: int = 120) -> None:
         self._side, other = pty.openpty()
-        environment = os.environ | {"TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
+        environment = os.environ | {"TERM": "xterm", "COLUMNS": str(columns), "LINES": "30"}
         command = [sys.executable, "-m", "penstock", *arguments]
         self._process = subprocess.Popen(
             command,
@@ -60,6 +61,16 @@ class Terminal:
         self.expect("\x1b[?1049l")
         return self._process.wait(30)
 
+    def press(self, key: str) -> int:
+        """Type a key that ends the program; its exit code."""
+        os.write(self._side, key.encode())
+        self.expect("\x1b[?1049l")
+        return self._process.wait(120)
+
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed: a program that has ended must leave it so."""
+        return bool(termios.tcgetattr(self._side)[3] & termios.ECHO)
+
     def close(self) -> None:
         if self._process.poll() is None:
             self._process.kill()
@@ -80,6 +91,23 @@ def test_a_node_that_goes_away_is_waited_for(tmp_path: Path) -> None:
         terminal.seen = b""
         terminal.expect("accepted 0 = delivered 0")
         assert terminal.interrupt() == 0
+    finally:
+        terminal.close()
+        node.close()
+
+
+def test_q_ends_it_also_while_the_node_is_silent(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    terminal = Terminal("top", "--node", node.url, columns=60)
+    try:
+        terminal.expect("accepted 0 = delivered 0")
+        assert not terminal.echoes()
+        os.kill(node.pid, signal.SIGSTOP)  # top now waits for an answer
+        try:
+            assert terminal.press("q") == 0
+        finally:
+            os.kill(node.pid, signal.SIGCONT)
+        assert terminal.echoes()
     finally:
         terminal.close()
         node.close()

@@ -27,6 +27,7 @@ class Node:
             self.close(code=None)
             pytest.fail(f"the node did not start: {(folder / 'log').read_text()}")
         said = json.loads(line)
+        self.pid: int = said["pid"]
         self.mqtt_port: int = said["listeners"][0]["port"]
         self.http_port: int = said["http"]["port"]
         self.url: str = said["http"]["url"]

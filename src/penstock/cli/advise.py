@@ -85,10 +85,11 @@ def advise(
     remote: RemoteOption = None,
     memory: MemoryOption = None,
 ) -> None:
-    """Propose a policy whose levels come down to a share of the events.
+    """Propose a policy for a share of the events.
 
-    Learned on the first 70 % of each queue, checked on the rest beside drop-newest and drop-oldest. Exits 1
-    if no level meets the budget there, or if the policy does not beat both in what matters.
+    Its levels come down to that share. Learned on the first 70 % of each queue, checked on the rest beside
+    drop-newest and drop-oldest. Exits 1 if no level meets the budget there, or if the policy does not beat
+    both in what matters.
     """
     need_spark()
     in_a_hurry(path=events)

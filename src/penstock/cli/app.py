@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Publish/subscribe for streams that outrun their readers.",
-    epilog="Exit codes: 0 yes, 1 no (a goal missed, a row not reproduced), 2 wrong command line, "
+    epilog="Also --version, --install-completion. Exit codes: 0 yes, 1 no, 2 wrong command line, "
     "3 wrong input, 4 a program is missing.",
 )
 

@@ -14,16 +14,15 @@ from penstock import limits
 from penstock.cli.api import TokenOption, api_address, ask, ask_all, ask_text
 from penstock.cli.context.target import HERE, ApiOption
 from penstock.cli.files import read_bytes, write_text
+from penstock.cli.lines import local_time
 from penstock.cli.output import JsonFlag, print_json, print_text, warn
 from penstock.cli.terminal import print_table
 from penstock.core.channels.address import canonical
 from penstock.core.channels.delta import Delta
-from penstock.errors import GoalMissed, InputError, printable
+from penstock.errors import GoalMissed, InputError, counted, printable
 from penstock.model.instant import duration
 
-app = typer.Typer(
-    no_args_is_help=True, help="Channels of a running node: the web pages and feeds that it polls."
-)
+app = typer.Typer(no_args_is_help=True, help="Web pages and feeds that a running node polls.")
 
 Page = Annotated[str, typer.Argument(metavar="PAGE", help="A page or feed, as https://example.org/news.")]
 
@@ -53,15 +52,13 @@ def list_(
             "channels are off at this node; start it with `penstock up --channels`", path=where.url
         )
     header = ("page", "title", "state", "every", "subscribers", "changes", "last change", "problem")
-    count = f"{len(rows):,} channel{'s' * (len(rows) != 1)}"
+    count = counted(len(rows), "channel")
     print_table(count, header, [_row(each) for each in rows])
     for fault in found["status"]["faults"]:
         warn(fault)
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:
-    from penstock.cli.watch import local  # noqa: PLC0415
-
     return (
         each["url"],
         each["title"],
@@ -69,7 +66,7 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
         duration(each["interval_us"]) if each["interval_us"] else "–",
         str(each["clients"] + each["people"]) + (" + kept" if each["kept"] else ""),
         f"{each['counts']['changes']:,}",
-        local(each["changed_us"]) if each["changed_us"] else "–",
+        local_time(each["changed_us"]) if each["changed_us"] else "–",
         each["problem"],
     )
 
@@ -255,7 +252,7 @@ def import_(
     if as_json:
         print_json({"added": added, "refused": refused})
     else:
-        print_text(f"{added:,} of {len(feeds):,} feeds are watched")
+        print_text(f"{added:,} of {counted(len(feeds), 'feed')} watched")
         for each in refused:
             warn(each["problem"])
     if refused:

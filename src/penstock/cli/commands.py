@@ -21,105 +21,68 @@ class CommandEntry(NamedTuple):
     """Heading under which `penstock --help` lists the command."""
 
 
-MESSAGES: Final = "Messages"
-NODE: Final = "Node"
-POLICIES: Final = "Policies"
-SPARK: Final = "Recorded streams"
+USE: Final = "Use"
+OPERATE: Final = "Operate"
+DESIGN: Final = "Design"
 LAB: Final = "Lab"
-OTHERS: Final = "Commands of other packages"
+OTHERS: Final = "Others"
 
-GROUPS: Final = (MESSAGES, NODE, POLICIES, SPARK, LAB, OTHERS)
+GROUPS: Final = (USE, OPERATE, DESIGN, LAB, OTHERS)
 """Headings in the order of `penstock --help`."""
 
 COMMANDS: Final[dict[str, CommandEntry]] = {
-    "pub": CommandEntry("penstock.cli.pub", "pub", "Publish to a node.", MESSAGES),
-    "sub": CommandEntry(
-        "penstock.cli.sub", "sub", "Subscribe and print events, until interrupted.", MESSAGES
+    "pub": CommandEntry("penstock.cli.pub", "pub", "Publish to a node.", USE),
+    "sub": CommandEntry("penstock.cli.sub", "sub", "Subscribe and print events, until interrupted.", USE),
+    "watch": CommandEntry(
+        "penstock.cli.watch", "watch", "Show what changes on a web page, until interrupted.", USE
     ),
     "streams": CommandEntry(
-        "penstock.cli.streams",
-        "app",
-        "Reliable streams: at a running node, read, or written to.",
-        MESSAGES,
-    ),
-    "watch": CommandEntry(
-        "penstock.cli.watch", "watch", "Show what changes on a web page, until interrupted.", MESSAGES
+        "penstock.cli.streams", "app", "Reliable streams: list, read and write them.", USE
     ),
     "up": CommandEntry(
-        "penstock.cli.up", "up", "Run a node until it is interrupted: MQTT, dashboard, API.", NODE
+        "penstock.cli.up", "up", "Run a node until interrupted: MQTT, dashboard, API.", OPERATE
     ),
     "top": CommandEntry(
-        "penstock.cli.top",
-        "top",
-        "Show a running node: clients, queues, levels, rates, and whether every event is accounted for.",
-        NODE,
+        "penstock.cli.top", "top", "Show a running node: clients, queues, rates, the account.", OPERATE
     ),
     "context": CommandEntry(
-        "penstock.cli.context.command",
-        "app",
-        "Nodes by name: addresses and credentials, for every command with --node.",
-        NODE,
-    ),
-    "config": CommandEntry("penstock.cli.config", "app", "Check and show a node's configuration.", NODE),
-    "passwd": CommandEntry(
-        "penstock.cli.passwd",
-        "passwd",
-        "Ask for a password twice and print an entry of `users` with its argon2 hash.",
-        NODE,
+        "penstock.cli.context.command", "app", "Nodes by name, for every command with --node.", OPERATE
     ),
     "channels": CommandEntry(
-        "penstock.cli.channels",
-        "app",
-        "Channels of a running node: the web pages and feeds that it polls.",
-        NODE,
+        "penstock.cli.channels", "app", "Web pages and feeds that a running node polls.", OPERATE
     ),
     "notify": CommandEntry(
-        "penstock.cli.notify", "app", "Notifications of changes by chat, webhook, Apprise and feed.", NODE
+        "penstock.cli.notify", "app", "Notifications by chat, webhook, Apprise and feed.", OPERATE
     ),
     "flows": CommandEntry(
-        "penstock.cli.flows",
-        "app",
-        "Flows of constant rate: at a running node, or in recorded arrivals.",
-        NODE,
+        "penstock.cli.flows", "app", "Flows of constant rate: at a node, or recorded.", OPERATE
     ),
-    "policy": CommandEntry(
-        "penstock.cli.policy", "app", "Check, explain, convert and try policies.", POLICIES
+    "config": CommandEntry("penstock.cli.config", "app", "Check and show a node's configuration.", OPERATE),
+    "passwd": CommandEntry(
+        "penstock.cli.passwd", "passwd", "Hash a password for an entry of `users`.", OPERATE
     ),
-    "filters": CommandEntry(
-        "penstock.cli.filters", "show", "List every filter and digester with its parameters.", POLICIES
-    ),
-    "generate": CommandEntry(
-        "penstock.cli.generate",
-        "generate",
-        "Generate a stream with Spark: patients' vitals, a campus' syslog, or vehicles' telemetry.",
-        SPARK,
-    ),
+    "policy": CommandEntry("penstock.cli.policy", "app", "Check, explain, convert and try policies.", DESIGN),
+    "filters": CommandEntry("penstock.cli.filters", "show", "List every filter and digester.", DESIGN),
     "backtest": CommandEntry(
-        "penstock.cli.backtest.backtest",
-        "backtest",
-        "Replay every queue of a recorded stream under each policy.",
-        SPARK,
+        "penstock.cli.backtest.backtest", "backtest", "Replay a recorded stream under each policy.", DESIGN
     ),
     "advise": CommandEntry(
-        "penstock.cli.advise",
-        "advise",
-        "Propose a policy whose levels come down to a share of the events.",
-        SPARK,
+        "penstock.cli.advise", "advise", "Propose a policy for a share of the events.", DESIGN
+    ),
+    "generate": CommandEntry(
+        "penstock.cli.generate", "generate", "Generate a stream to try policies with.", DESIGN
     ),
     "shed": CommandEntry(
-        "penstock.cli.shed",
-        "shed",
-        "Pack a stream of files by a policy; dropped events are counted in digests.",
-        SPARK,
+        "penstock.cli.shed", "shed", "Pack a stream of files by a policy, on Spark.", DESIGN
     ),
     "allocate": CommandEntry(
         "penstock.cli.allocate.allocate",
         "allocate",
-        "Give every channel the interval that makes the most of a load, or reaches a delay with the least.",
-        SPARK,
+        "How often to poll each channel for the least delay.",
+        DESIGN,
     ),
 }
-"""Every command of the product by name."""
+"""Every command of the product by name, in the order of `penstock --help`."""
 
 RENAMED: Final[dict[str, str]] = {"telling": "notify"}
 """Names that commands had before, and the names they have now: the old name is an error that says so."""

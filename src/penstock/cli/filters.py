@@ -17,7 +17,10 @@ def show(
         bool, typer.Option("--markdown", help="Print Markdown, as in the documentation.")
     ] = False,
 ) -> None:
-    """List every filter and digester with its parameters."""
+    """List every filter and digester.
+
+    With what each does, and with its parameters.
+    """
     if as_json:
         print_json({"filters": _filters(), "digesters": _digesters(), "pseudo_attributes": paths.PSEUDO})
     elif markdown:

@@ -15,7 +15,7 @@ from penstock.cli.context.target import HERE, ApiOption
 from penstock.cli.options import FormatOption, MasterOption, MemoryOption, RemoteOption, TsOption, need_spark
 from penstock.cli.output import JsonFlag, print_json
 from penstock.cli.terminal import out, print_table, progress, watching
-from penstock.errors import InputError, printable
+from penstock.errors import InputError, counted, printable
 from penstock.model.instant import duration
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def analyse(
         return
     header = ("client", "topic", "period", "jitter", "on time", "loss", "packets")
     print_table(
-        f"{totals['constant']:,} of {totals['flows']:,} flows have a constant rate",
+        f"{totals['constant']:,} of {counted(totals['flows'], 'flow')} at a constant rate",
         header,
         [_line(row) for row in rows[:SHOWN]],
     )
@@ -127,9 +127,7 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-app = typer.Typer(
-    invoke_without_command=True, help="Flows of constant rate: at a running node, or in recorded arrivals."
-)
+app = typer.Typer(invoke_without_command=True, help="Flows of constant rate: at a node, or recorded.")
 
 app.command("analyse")(analyse)
 
@@ -174,9 +172,10 @@ def show(
 
 def _table(found: dict[str, Any]) -> Table:
     status = found["status"]
-    title = f"{status['served']:,} of {status['known']:,} flows served, {status['alarms']:,} alarms"
+    title = f"{status['served']:,} of {counted(status['known'], 'flow')} served"
+    title += f", {counted(status['alarms'], 'alarm')}"
     if status["links"]:
-        title += f"; {status['links']:,} links, the fullest at {status['fullest']:.0%}"
+        title += f"; {counted(status['links'], 'link')}, the fullest at {status['fullest']:.0%}"
     table = Table(title=title, box=None, header_style="bold cyan", pad_edge=False, title_justify="left")
     if status["table_fault"]:
         table.caption = Text(f"control table not taken: {printable(status['table_fault'])}", style="red")
@@ -208,5 +207,5 @@ def _why(row: dict[str, Any]) -> str:
     """Why a flow is not served, or where its period comes from; and how many links shut it out."""
     why: str = row["reason"].partition(":")[0] or row["told"] or row["pattern"]
     if row["links_refused"]:
-        why += f", full on {row['links_refused']:,} of {row['links'] + row['links_refused']:,} links"
+        why += f", full on {row['links_refused']:,} of {counted(row['links'] + row['links_refused'], 'link')}"
     return why

@@ -11,7 +11,7 @@ import typer
 from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, chosen, in_a_hurry
 from penstock.cli.output import JsonFlag, print_json
 from penstock.cli.terminal import escape, out, progress
-from penstock.errors import MissingTool
+from penstock.errors import MissingTool, counted
 from penstock.model.instant import SECOND_US
 
 NAMES: Final = ("vitals", "campus-syslog", "telemetry")
@@ -73,9 +73,10 @@ def generate(
     memory: MemoryOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Generate a stream with Spark: patients' vitals, a campus' syslog, or vehicles' telemetry.
+    """Generate a stream to try policies with.
 
-    The same seed gives the same events, however Spark divides the work.
+    Patients' vitals, a campus' syslog or vehicles' telemetry, made with Spark. The same seed gives the
+    same events, however Spark divides the work.
     """
     chosen(dict.fromkeys(NAMES), name, "stream")
     if rate is not None and hours is not None:
@@ -138,7 +139,7 @@ def generate(
         for at_us in (written.from_us, written.to_us)
     )
     out.print(
-        f"{written.rows:,} events of {recipe.sources:,} {escape(generator.source)}s, "
+        f"{counted(written.rows, 'event')} of {counted(recipe.sources, escape(generator.source))}, "
         f"{written.bytes / 1e6:,.1f} MB in {written.files} {form} files: {escape(path)}\n"
         f"{first} to {last} UTC, {written.span_s / 3600:.2f} h, {recipe.rate:.4g} events/s\n"
         f"took {seconds:.1f} s: {written.rows / seconds:,.0f} events/s, Spark's start included"

@@ -56,6 +56,10 @@ class LazyGroup(TyperGroup):
         if name is None or found is None:
             return None, None, rest
         command = self.load(name)
+        if not rest or "--help" in rest:
+            from penstock.cli.examples import illustrate  # noqa: PLC0415  # only help shows examples
+
+            illustrate(command, name)
         convert_plainly(command, ctx)
         return name, command, rest
 

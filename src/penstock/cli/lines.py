@@ -13,11 +13,12 @@ from base64 import b64encode
 from contextlib import suppress
 from datetime import UTC, datetime
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import typer
 
-from penstock.errors import printable
+from penstock.errors import counted, printable
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
 
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
     from penstock.model.digest import Digest
 
 
-def item_line(item: Event | Digest, filter_: str, *, as_json: bool) -> str:
-    """Return a line for an event or a digest."""
+def item_line(item: Event | Digest, filter_: str, *, as_json: bool, colour: bool = False) -> str:
+    """Return a line for an event or a digest, `colour`ed for a terminal."""
     if as_json:
         return json.dumps(_envelope(item) if isinstance(item, Event) else _digest(item), ensure_ascii=False)
-    return _event_line(item) if isinstance(item, Event) else digest_line(item, filter_)
+    if isinstance(item, Event):
+        return _event_line(item, colour=colour)
+    line = digest_line(item, filter_)
+    return typer.style(line, fg="yellow") if colour else line
 
 
 class Printer:
@@ -119,11 +123,14 @@ def payload_text(payload: bytes) -> str:
         return f"({len(payload)} bytes) {payload[:32].hex(' ')}" + (" …" if len(payload) > 32 else "")
 
 
-def _event_line(event: Event) -> str:
+def _event_line(event: Event, *, colour: bool) -> str:
     from penstock.client import ReceivedEvent  # noqa: PLC0415
 
     kept = " (retained)" if isinstance(event, ReceivedEvent) and event.packet.retain else ""
-    return f"{time_of_day(event.ts_us)} {printable(event.topic)}{kept} {payload_text(event.payload)}"
+    when, topic = local_time(event.ts_us), printable(event.topic)
+    if colour:
+        when, topic = typer.style(when, dim=True), typer.style(topic, fg="cyan")
+    return f"{when} {topic}{kept} {payload_text(event.payload)}"
 
 
 def digest_line(digest: Digest, filter_: str) -> str:
@@ -131,9 +138,9 @@ def digest_line(digest: Digest, filter_: str) -> str:
     told = _told(digest)
     causes = ", ".join(f"{cause.filter} {count:,}" for cause, count in digest.causes)
     level = f"at level {digest.level}" if digest.level else "by no level"
-    parts = [f"{digest.count:,} event{'s' * (digest.count != 1)} dropped {level} ({causes})"]
+    parts = [f"{counted(digest.count, 'event')} dropped {level} ({causes})"]
     parts += [f"{name} {_summary(found)}" for name, found in told.get("attributes", {}).items() if found]
-    parts.append(f"{time_of_day(digest.from_us)}–{time_of_day(digest.to_us)}")
+    parts.append(f"{local_time(digest.from_us)}–{local_time(digest.to_us)}")
     topic = getattr(digest, "topic", "") or filter_
     return printable(f"    … {topic}: {', '.join(parts)}")
 
@@ -150,10 +157,33 @@ def _summary(found: dict[str, Any]) -> str:
     return " ".join(shown) or "no values"
 
 
-def time_of_day(ts_us: int) -> str:
-    """Return the local time of day."""
+class _Day:
+    """The day that today is in local time, from its first microsecond to the first one of tomorrow."""
+
+    def __init__(self) -> None:
+        self._from_us = self._to_us = 0
+
+    def has(self, ts_us: int) -> bool:
+        """Return whether a moment is today; moments before the last question need no clock."""
+        if self._from_us <= ts_us < self._to_us:
+            return True
+        now = datetime.now().astimezone()
+        start = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        self._from_us = round(start.timestamp()) * SECOND_US
+        self._to_us = round(now.timestamp()) * SECOND_US
+        return self._from_us <= ts_us < self._from_us + DAY_US
+
+
+DAY_US: Final = 86_400 * SECOND_US
+
+_today = _Day()
+
+
+def local_time(ts_us: int) -> str:
+    """Return a moment for people, in local time: the time of day, and the date if it is not today."""
     try:
         when = datetime.fromtimestamp(ts_us // SECOND_US, tz=UTC).astimezone()
     except (ValueError, OverflowError, OSError):
         return f"{ts_us} µs"
-    return f"{when:%H:%M:%S}.{ts_us % SECOND_US // 1_000:03d}"
+    day = "" if _today.has(ts_us) else f"{when:%Y-%m-%d} "
+    return f"{day}{when:%H:%M:%S}.{ts_us % SECOND_US // 1_000:03d}"

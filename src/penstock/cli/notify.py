@@ -14,7 +14,7 @@ from penstock.cli.terminal import print_table
 from penstock.core.channels.address import canonical
 from penstock.errors import InputError, printable
 
-app = typer.Typer(no_args_is_help=True, help="Notifications of changes by chat, webhook, Apprise and feed.")
+app = typer.Typer(no_args_is_help=True, help="Notifications by chat, webhook, Apprise and feed.")
 
 
 @app.command()

@@ -22,7 +22,10 @@ def passwd(
         bool, typer.Option("--stdin", help="Read the password from the first line of standard input.")
     ] = False,
 ) -> None:
-    """Ask for a password twice and print an entry of `users` with its argon2 hash."""
+    """Hash a password for an entry of `users`.
+
+    The password is asked for twice; what is printed is an entry of the configuration with its argon2 hash.
+    """
     if name is not None:
         wrong = problem_with_name(name)
         if wrong:

@@ -15,14 +15,14 @@ from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
 from penstock.cli.terminal import out, print_table
 from penstock.core.queues import Drain, PackingQueue, QueueOptions, Replay
 from penstock.core.queues import drain as drain_of
-from penstock.errors import GoalMissed, InputError, PenstockError, PolicyError, printable
+from penstock.errors import GoalMissed, InputError, PenstockError, PolicyError, counted, printable
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import to_json
 from penstock.model.event import Event, Item
 from penstock.model.instant import duration
 from penstock.policy import evaluate
 from penstock.policy.evaluate import Packed
-from penstock.policy.explain import counted, explain
+from penstock.policy.explain import explain
 from penstock.policy.lint import lint, unpaced
 from penstock.policy.nodes import Policy
 from penstock.policy.schema import json_schema

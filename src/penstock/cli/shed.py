@@ -18,7 +18,7 @@ from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, in_a_
 from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
 from penstock.cli.terminal import err
 from penstock.core.queues import drain as drain_of
-from penstock.errors import GoalMissed, InputError
+from penstock.errors import GoalMissed, InputError, counted
 from penstock.policy.lint import unpaced
 
 if TYPE_CHECKING:
@@ -134,7 +134,10 @@ def shed(
     remote: RemoteOption = None,
     memory: MemoryOption = None,
 ) -> None:
-    """Pack a stream of files by a policy; dropped events are counted in digests."""
+    """Pack a stream of files by a policy, on Spark.
+
+    Dropped events are counted in digests.
+    """
     if once and every is not None:
         raise typer.BadParameter("--once ends, --every does not: give one of them")
     if drain is not None and backlog is Backlog.SHED:
@@ -312,7 +315,8 @@ def _take(query: StreamingQuery, account: _Account) -> None:
         if found is not None:
             err.print(
                 f"trigger {found['trigger']}: {found['events_in']:,} in, {found['events_out']:,} out, "
-                f"{found['digested']:,} in {found['digests']:,} digests, {found['milliseconds']:,} ms"
+                f"{found['digested']:,} in {counted(found['digests'], 'digest')}, "
+                f"{found['milliseconds']:,} ms"
             )
 
 
@@ -325,7 +329,7 @@ def _report(asked: _Arguments, account: _Account, *, as_json: bool) -> None:
         sign = {True: "=", False: "≠", None: "?"}[account.conserved]
         print_text(
             f"{account.events_in:,} in + {account.held_before:,} held before {sign} "
-            f"{account.events_out:,} out + {account.digested:,} in {account.digests:,} digests "
+            f"{account.events_out:,} out + {account.digested:,} in {counted(account.digests, 'digest')} "
             f"+ {account.held_after:,} held"
         )
     if account.conserved is False:

@@ -19,12 +19,12 @@ from rich.text import Text
 from penstock import limits
 from penstock.cli.api import TokenOption, api_address, ask_all
 from penstock.cli.context.target import HERE, ApiOption, StreamOption, target
-from penstock.cli.lines import payload_json, payload_text, time_of_day
+from penstock.cli.lines import local_time, payload_json, payload_text
 from penstock.cli.options import CaOption, PasswordEnvOption, UserOption, password_of, tls_context
 from penstock.cli.output import JsonFlag, print_json, print_text
 from penstock.cli.terminal import out, watching
 from penstock.core.streams.ticks import TICKS_PER_S
-from penstock.errors import InputError, printable
+from penstock.errors import InputError, counted, printable
 from penstock.model.instant import duration
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _lines() -> Iterator[bytes]:
 
 
 def _line(message: StreamMessage) -> str:
-    said = f"{time_of_day(message.ts_us)} {printable(message.topic)} {payload_text(message.payload)}"
+    said = f"{local_time(message.ts_us)} {printable(message.topic)} {payload_text(message.payload)}"
     return f"{message.tick} {said}"
 
 
@@ -214,9 +214,7 @@ def _json_line(message: StreamMessage) -> str:
     return json.dumps(found, ensure_ascii=False)
 
 
-app = typer.Typer(
-    invoke_without_command=True, help="Reliable streams: at a running node, read, or written to."
-)
+app = typer.Typer(invoke_without_command=True, help="Reliable streams: list, read and write them.")
 
 app.command("read")(read)
 app.command("write")(write)
@@ -279,7 +277,7 @@ def _table(title: str, texts: tuple[str, ...], figures: tuple[str, ...]) -> Tabl
 
 def _streams(found: dict[str, Any]) -> Table:
     table = _table(
-        f"{len(found['streams']):,} stream{'s' * (len(found['streams']) != 1)} at {printable(found['node'])}",
+        f"{counted(len(found['streams']), 'stream')} at {printable(found['node'])}",
         ("stream", "topics", "host", "state"),
         ("log", "commits", "rate", "held", "messages", "behind", "readers"),
     )

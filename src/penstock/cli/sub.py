@@ -6,6 +6,7 @@ import asyncio
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -28,7 +29,8 @@ from penstock.cli.options import (
     node_login,
     show_warnings,
 )
-from penstock.errors import printable
+from penstock.cli.output import colours
+from penstock.errors import counted, printable
 
 if TYPE_CHECKING:
     from penstock.client import Client, Subscription
@@ -156,9 +158,9 @@ def sub(
     found = asyncio.run(_show(where, wanted))
     total = found.taken + found.taken_digested
     typer.echo(
-        f"{found.taken:,} event{'s' * (found.taken != 1)}, "
-        f"{found.digests:,} digest{'s' * (found.digests != 1)} of {found.taken_digested:,} more: "
-        f"{total:,} accounted for" + (f"; {found.waiting:,} not shown" if found.waiting else ""),
+        f"{counted(found.taken, 'event')}, {counted(found.digests, 'digest')} of "
+        f"{found.taken_digested:,} more: {total:,} accounted for"
+        + (f"; {found.waiting:,} not shown" if found.waiting else ""),
         err=True,
     )
 
@@ -199,15 +201,16 @@ async def _until(
     """Print items until interrupted, until enough were printed, or until an error."""
 
     printer = Printer()
+    line_of = partial(item_line, as_json=wanted.as_json, colour=colours(err=False))
 
     def enough() -> bool:
         return wanted.count is not None and client.statistics().received.taken >= wanted.count
 
     async def show(subscription: Subscription) -> None:
         async for first in subscription:
-            lines = [item_line(first, subscription.filter, as_json=wanted.as_json)]
+            lines = [line_of(first, subscription.filter)]
             while len(lines) < BATCH and not enough() and (item := subscription.take()) is not None:
-                lines.append(item_line(item, subscription.filter, as_json=wanted.as_json))
+                lines.append(line_of(item, subscription.filter))
             await printer.print("\n".join(lines) + "\n")
             if enough():
                 stop.set()

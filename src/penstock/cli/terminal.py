@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import sys
+import threading
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
@@ -47,10 +50,13 @@ class _Console(Console):
 out = _Console(highlight=False, soft_wrap=False, width=_width(sys.stdout))
 err = _Console(stderr=True, highlight=False, width=_width(sys.stderr))
 
-__all__ = ["MARKS", "err", "escape", "out", "print_table", "progress", "watching"]
+__all__ = ["MARKS", "ended_by_q", "err", "escape", "out", "print_table", "progress", "watching"]
 
 EVERY_S = 1.0
 """Interval of --watch."""
+
+KEY_S = 0.25
+"""Time after which a thread that waits for a key notices that the command has ended."""
 
 MARKS = {True: "[green]yes[/]", False: "[red]no[/]", None: "–"}
 
@@ -88,9 +94,44 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
         yield step
 
 
+@contextmanager
+def ended_by_q() -> Iterator[None]:
+    """While the block runs, `q` on the terminal ends it as Ctrl-C does; both end the block quietly."""
+    with suppress(KeyboardInterrupt):
+        if sys.stdin is None or not sys.stdin.isatty():
+            yield
+            return
+        import termios  # noqa: PLC0415  # only where there is a terminal
+        import tty  # noqa: PLC0415
+
+        before = termios.tcgetattr(sys.stdin)
+        over = threading.Event()
+        tty.setcbreak(sys.stdin)  # keys come at once and are not shown; Ctrl-C still interrupts
+        threading.Thread(target=_wait_for_q, args=(over,), daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _wait_for_q(over: threading.Event) -> None:
+    """Interrupt the main thread when `q` is typed, also while it waits for a node."""
+    main = threading.main_thread().ident
+    handle = sys.stdin.fileno()
+    while not over.is_set():
+        if select.select([handle], [], [], KEY_S)[0] and not over.is_set():
+            keys = os.read(handle, 64)
+            if b"q" in keys.lower() and main is not None:
+                signal.pthread_kill(main, signal.SIGINT)
+                return
+            if not keys:  # the terminal has gone
+                return
+
+
 def watching(draw: Callable[[], RenderableType]) -> None:
-    """Draw again in the same place every EVERY_S seconds, until interrupted."""
-    with suppress(KeyboardInterrupt), Live(draw(), console=out, auto_refresh=False) as screen:
+    """Draw again in the same place every EVERY_S seconds, until `q` or Ctrl-C."""
+    with ended_by_q(), Live(draw(), console=out, auto_refresh=False) as screen:
         while True:
             time.sleep(EVERY_S)
             screen.update(draw(), refresh=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Annotated, Final
@@ -19,8 +18,8 @@ from rich.text import Text
 from penstock.cli.api import ApiAddress, TokenOption, api_address, refusal, unanswered
 from penstock.cli.context.target import HERE, ApiOption
 from penstock.cli.output import JsonFlag, print_json
-from penstock.cli.terminal import out
-from penstock.errors import InputError, printable
+from penstock.cli.terminal import ended_by_q, out
+from penstock.errors import InputError, counted, printable
 from penstock.model.instant import duration
 
 if TYPE_CHECKING:
@@ -32,6 +31,20 @@ FRAME_BYTES: Final = 16 << 20
 AGAIN_S: Final = (0.5, 1.0, 2.0, 4.0)
 """Pauses before each attempt to connect again; the last one is repeated."""
 
+COLUMNS: Final = {
+    "client": 0,
+    "state": 0,
+    "queue": 0,
+    "level": 70,
+    "oldest": 80,
+    "wait": 100,
+    "p99": 90,
+    "delivered": 60,
+    "dropped": 50,
+    "dropped by": 110,
+}
+"""Columns of the table of clients, and the width of the terminal from which each is shown."""
+
 
 def top(
     node: ApiOption = HERE,
@@ -42,9 +55,10 @@ def top(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a running node: clients, queues, levels, rates, and whether every event is accounted for.
+    """Show a running node: clients, queues, rates, the account.
 
-    With --json one snapshot is printed, as /api/v1/live of the node sends it.
+    The account says whether every event is accounted for: delivered, counted in a digest, or waiting.
+    `q` ends the command. With --json one snapshot is printed, as /api/v1/live of the node sends it.
     """
     where = api_address(node, token)
     if as_json:
@@ -52,7 +66,7 @@ def top(
     elif once or not out.is_terminal:
         out.print(_drawn(_first(where)))
     else:
-        with suppress(KeyboardInterrupt):  # Ctrl-C ends the command
+        with ended_by_q():
             _follow(where)
 
 
@@ -128,7 +142,7 @@ def _drawn(snapshot: Snapshot, *, lost: str = "") -> RenderableType:
     parts.append(_table(snapshot.clients[:rows], node))
     hidden = node.attached + node.detached - min(rows, len(snapshot.clients))
     if hidden > 0:
-        parts.append(Text(f"and {hidden:,} more clients, none further behind", style="dim"))
+        parts.append(Text(f"and {counted(hidden, 'more client')}, none further behind", style="dim"))
     if lost:
         parts.append(Text(f"reconnecting: {printable(lost)}", style="bold red"))
     return Group(*parts)
@@ -158,25 +172,33 @@ def _conservation(node: Overview) -> Text:
 
 def _table(clients: tuple[ClientRow, ...], node: Overview) -> Table:
     table = Table(box=None, header_style="bold cyan", pad_edge=False, expand=True)
-    table.add_column("client", overflow="ellipsis", no_wrap=True, ratio=1)
-    table.add_column("state", no_wrap=True, min_width=8)
-    for name in ("queue", "level", "oldest", "wait", "p99", "delivered", "dropped"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=max(7, len(name)))
-    table.add_column("dropped by", overflow="ellipsis", no_wrap=True, ratio=1)
+    shown = [name for name, least in COLUMNS.items() if out.width >= least]
+    for name in shown:
+        if name in ("client", "dropped by"):
+            table.add_column(name, overflow="ellipsis", no_wrap=True, ratio=1)
+        elif name == "state":
+            table.add_column(name, no_wrap=True, min_width=8)
+        else:
+            table.add_column(name, justify="right", no_wrap=True, min_width=max(7, len(name)))
     for client in clients:
         full = client.items / max(1, node.queue_events)
-        table.add_row(
-            Text(printable(client.client_id)),
-            Text("behind" if client.behind else client.state, style="yellow" if client.behind else ""),
-            Text(f"{client.items:,}", style="red" if full >= 0.9 else "yellow" if full >= 0.5 else ""),
-            Text(str(client.level), style="yellow" if client.level and client.items else ""),
-            duration(client.oldest_us) if client.items else "–",
-            duration(client.wait_us) if client.wait_us else "–",
-            duration(client.latency_p99_us) if client.latency_p99_us else "–",
-            f"{client.account.delivered:,}",
-            f"{client.account.digested + client.account.counted:,}",
-            Text(_dropped(client)),
-        )
+        cells: dict[str, Text | str] = {
+            "client": Text(printable(client.client_id)),
+            "state": Text(
+                "behind" if client.behind else client.state, style="yellow" if client.behind else ""
+            ),
+            "queue": Text(
+                f"{client.items:,}", style="red" if full >= 0.9 else "yellow" if full >= 0.5 else ""
+            ),
+            "level": Text(str(client.level), style="yellow" if client.level and client.items else ""),
+            "oldest": duration(client.oldest_us) if client.items else "–",
+            "wait": duration(client.wait_us) if client.wait_us else "–",
+            "p99": duration(client.latency_p99_us) if client.latency_p99_us else "–",
+            "delivered": f"{client.account.delivered:,}",
+            "dropped": f"{client.account.digested + client.account.counted:,}",
+            "dropped by": Text(_dropped(client)),
+        }
+        table.add_row(*(cells[name] for name in shown))
     return table
 
 

@@ -62,7 +62,7 @@ def up(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a node until it is interrupted: MQTT, dashboard, API.
+    """Run a node until interrupted: MQTT, dashboard, API.
 
     With --json the node prints one line when it is ready: where it listens.
     """

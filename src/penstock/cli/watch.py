@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from penstock.cli.lines import Printer, digest_line
+from penstock.cli.lines import Printer, digest_line, local_time
 from penstock.cli.options import (
     CaOption,
     ClientIdOption,
@@ -27,7 +27,7 @@ from penstock.cli.options import (
 from penstock.cli.sub import policy_given
 from penstock.cli.terminal import err, escape
 from penstock.core.channels.address import canonical, topic_of
-from penstock.errors import ChannelError, printable
+from penstock.errors import ChannelError, counted, printable
 from penstock.model.event import Event
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def watch(
     )
     show_warnings()
     changes = asyncio.run(_watch(where, wanted, alone=node is None))
-    err.print(f"{changes:,} change{'s' * (changes != 1)}")
+    err.print(counted(changes, "change"))
 
 
 def seconds_of(text: str, *, least_s: int = 1) -> float:
@@ -242,12 +242,5 @@ def change_text(delta: Delta) -> str:
     """Format a change for a terminal: time, page and lines."""
     from penstock.core.channels.difference import text_of  # noqa: PLC0415  # loads parsers
 
-    lines = [local(delta.at_us), *text_of(delta).splitlines()]
+    lines = [local_time(delta.at_us), *text_of(delta).splitlines()]
     return "\n".join(map(printable, lines)) + "\n"
-
-
-def local(at_us: int) -> str:
-    """Format a moment in local time."""
-    from penstock.model.instant import date_of  # noqa: PLC0415  # loads parsers
-
-    return f"{date_of(at_us).astimezone():%Y-%m-%d %H:%M:%S}"

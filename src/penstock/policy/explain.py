@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.errors import counted
 from penstock.model.instant import duration
 from penstock.policy import params
 from penstock.policy.filters import Verb
@@ -125,11 +126,6 @@ def _worst_case(policy: Policy) -> str:
     if policy.urgent:
         what = "all waiting events, the urgent ones last,"
     return f"If even level {policy.highest} frees too little, {what} are dropped into one digest."
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things: `1 level`, `3 levels`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -78,7 +78,9 @@ def allocate(
     remote: RemoteOption = None,
     memory: MemoryOption = None,
 ) -> None:
-    """Give every channel the interval that makes the most of a load, or reaches a delay with the least.
+    """How often to poll each channel for the least delay.
+
+    Every channel gets the interval that makes the most of a load, or reaches a delay with the least.
 
     The columns of --channels are url, subscribers, and where they matter update_interval_us (the fair
     schemes), cost (--load cost), and host (--host-limit; the URL's domain if omitted).

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.terminal import MARKS, escape, out, print_table
 from penstock.core.channels.allocation.factors import GOALS
+from penstock.errors import counted
 from penstock.model.instant import SECOND_US, duration
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def show(found: AllocationSummary, *, seconds: float) -> None:
         rows.append(("hosts at their limit", f"{len(found.host_prices):,}: {', '.join(dearest)}{more}"))
     table = [(escape(name), escape(value)) for name, value in rows]
     table.append(("kept", MARKS[found.met]))
-    print_table(f"{found.channels:,} channels", ("what", "value"), table, markup=True)
+    print_table(counted(found.channels, "channel"), ("what", "value"), table, markup=True)
     if found.out is not None:
         out.print(f"written: version {found.out[1]} of {escape(found.out[0])}")
     out.print(f"{seconds:.1f} s")

@@ -33,7 +33,7 @@ from penstock.cli.output import JsonFlag, complain, print_json, warn
 from penstock.cli.terminal import escape, out, print_table, progress
 from penstock.core.backtest.settings import BASELINES, Candidate, Controllers, Settings
 from penstock.core.queues import drain
-from penstock.errors import GoalMissed
+from penstock.errors import GoalMissed, counted
 from penstock.pipeline.tables.files import NeedsSpark, format_of, is_small
 from penstock.policy import paths
 from penstock.policy.nodes import read_by
@@ -105,9 +105,10 @@ def backtest(
     remote: RemoteOption = None,
     memory: MemoryOption = None,
 ) -> None:
-    """Replay every queue of a recorded stream under each policy.
+    """Replay a recorded stream under each policy.
 
-    Two baselines run beside them: drop-newest (drop-tail) and drop-oldest, which tell the receiver nothing.
+    Every queue of it is replayed. Two baselines run beside them: drop-newest (drop-tail) and drop-oldest,
+    which tell the receiver nothing.
     """
     read_policies = [(path, read_policy(path)) for path in policies]
     candidates = _candidates(read_policies)
@@ -224,10 +225,10 @@ def _read(policies: list[Policy]) -> list[str]:
 
 def _setting(events: str, found: Backtest, settings: Settings) -> str:
     stream = found.stream
-    queues = "one queue" if stream.queues == 1 else f"{stream.queues:,} queues"
     return (
-        f"{stream.events:,} events of {stream.span_s:,.0f} s in {queues} from {events}; capacity "
-        f"{settings.capacity:,}, drain {settings.drain.text}, {settings.controller.value}"
+        f"{counted(stream.events, 'event')} of {stream.span_s:,.0f} s in {counted(stream.queues, 'queue')} "
+        f"from {events}; capacity {settings.capacity:,}, drain {settings.drain.text}, "
+        f"{settings.controller.value}"
     )
 
 

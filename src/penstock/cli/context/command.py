@@ -16,7 +16,7 @@ from penstock.errors import InputError, printable
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Nodes by name: addresses and credentials, for every command with --node.",
+    help="Nodes by name, for every command with --node.",
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the context.")]
@@ -66,8 +66,6 @@ def add(
     """Add a context.
 
     A context holds no passwords, only where to find them, which is looked up when a command needs them.
-
-    Example: penstock context add home mqtts://nas.local -u ann --password-file pw --use
     """
     if password_file is not None and password_env:
         raise typer.BadParameter("--password-file and --password-env: give one of them")
@@ -102,10 +100,7 @@ def add(
 
 @app.command("list")
 def list_(as_json: JsonFlag = False) -> None:
-    """List the contexts; a star marks the one in use.
-
-    Example: penstock context list
-    """
+    """List the contexts; a star marks the one in use."""
     contexts = store.load()
     if as_json:
         rows = [_about(name, contexts) for name in sorted(contexts.contexts)]
@@ -127,10 +122,7 @@ def use(
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Use no context: the node of this machine.")] = False,
 ) -> None:
-    """Use a context from now on, in every command without --node.
-
-    Example: penstock context use home
-    """
+    """Use a context from now on, in every command without --node."""
     if (name is None) != none:
         raise typer.BadParameter("give the name of a context, or --none")
     with store.changing() as held:
@@ -150,10 +142,7 @@ def show(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show where a context leads to, and where its password and token are; neither is printed.
-
-    Example: penstock context show home
-    """
+    """Show where a context leads to, and where its password and token are; neither is printed."""
     name = name or target.target(target.HERE, "mqtt").name
     if not name:
         raise InputError("no context is in use; name one, or choose one with `penstock context use NAME`")
@@ -162,10 +151,7 @@ def show(
 
 @app.command()
 def remove(name: NameArgument) -> None:
-    """Remove a context; files that it names stay.
-
-    Example: penstock context remove home
-    """
+    """Remove a context; files that it names stay."""
     with store.changing() as held:
         contexts = held[0]
         contexts.named(name, said="NAME")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from penstock.core.channels.allocation import Factors, Scheme, allocate
-from penstock.errors import InputError
+from penstock.errors import InputError, counted
 from penstock.model.instant import SECOND_US, duration, to_us
 from penstock.node.store.control_table import TableFollower, TableVersion
 
@@ -169,7 +169,7 @@ class PollSchedule:
         if channel.update_us and (known.dated_us or known.counts.changes):
             changes = f"changes every {duration(channel.update_us)} or so"
         said = (
-            f"Allocated by the scheme {self._settings.scheme}: {count} subscriber{'s' * (count != 1)}, "
+            f"Allocated by the scheme {self._settings.scheme}: {counted(count, 'subscriber')}, "
             f"{_cost(channel):,.0f} bytes a poll, {changes}."
         )
         if channel.host in self._tight:

@@ -11,7 +11,7 @@ import msgspec
 from penstock.core.channels.address import canonical
 from penstock.core.channels.difference import Rules, rules_of
 from penstock.core.channels.subscriptions import ChannelSubscription
-from penstock.errors import ChannelError, ChannelRefused, PolicyError
+from penstock.errors import ChannelError, ChannelRefused, PolicyError, counted
 from penstock.model.instant import duration, moment, to_us
 from penstock.node.channels import store as sql
 from penstock.node.channels.channel import state_of, status_of
@@ -131,7 +131,7 @@ class ChannelService:
             if self._engine.publisher.notifier is not None and not paused:
                 self._engine.publisher.notifier.resumed(who, channel.url)
         await self._engine.flush()
-        what = url or f"{len(channels)} channel{'s' * (len(channels) != 1)}"
+        what = url or counted(len(channels), "channel")
         return f"{what}: {'paused; what changes meanwhile waits' if paused else 'you are told again'}."
 
     def subscriptions(self, who: str | None = None) -> Sequence[ChannelSubscription]:
