@@ -74,7 +74,8 @@ class TimeMachine(RuleBasedStateMachine):
         if gone > self.gone:
             waiting = [item for item in self.queue.items() if isinstance(item, Event)]
             others = [item for item in waiting if id(item) not in self.urgent]
-            newest = [item for item in self.offered if id(item) not in self.urgent][-1:]
+            events = [item for item in self.offered if isinstance(item, Event)]
+            newest = [item for item in events if id(item) not in self.urgent][-1:]
             assert others in ([], newest), "urgent events are dropped last"
         self.gone = gone
 

@@ -189,7 +189,9 @@ class PackingQueue(BoundedQueue):
         elif self._timed is not None and self._late(self._timed, 0):
             self._pack_but_newest(now_us, in_time=True)
         while self.urgent and (
-            len(self._first) > self.options.capacity_events - 2 or self._bytes > self.options.capacity_bytes
+            len(self._first) > self.options.capacity_events - 2
+            or self._held > self.options.capacity_events
+            or self._bytes > self.options.capacity_bytes
         ):
             self._drop_urgent()
 
@@ -357,6 +359,9 @@ class PackingQueue(BoundedQueue):
             self._pack_but_newest(now_us, size=size)
             if not self._merged_into_last(item):
                 self._append(item, size)
+            # A digest counts what is lost already, so it stays; urgent events make room for it.
+            while self.urgent and self._held > self.options.capacity_events:
+                self._drop_urgent()
 
     def _digest_alone(self, item: Event) -> None:
         (digest,) = (self._plan or _plan_of(None)).collapse([item])
