@@ -1,4 +1,4 @@
-"""Fuzzing: the node stands ten seconds of each target; the judge sees every kind of fault."""
+"""Fuzzing: the node stands the first exchanges of each target; the judge sees every kind of fault."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-SECONDS = 60 if LONG else 10
+EXCHANGES = None if LONG else 2000
+"""Each target plays the same exchanges on every machine: what a node answers in ten seconds. `make test-long`
+and `penstock sim fuzz` go on for a time."""
+SECONDS = 60 if LONG else 240
+"""A machine that is slower than that plays fewer; it has failed nothing."""
 
 
 @pytest.mark.parametrize("target", NAMES)
 def test_the_node_stands_it(target: str) -> None:
-    found = run.fuzz(target, seed=1, seconds=SECONDS, subjects=node)
+    found = run.fuzz(target, seed=1, seconds=SECONDS, most=EXCHANGES, subjects=node)
     assert found.problem == ""
     assert found.exchanges > 50
     assert len(found.round_trips_s) > 10
@@ -42,7 +46,7 @@ def test_the_node_stands_it(target: str) -> None:
         ("crash", ("the process has ended",)),
         ("traceback", ("ValueError: a fault that was asked for",)),
         ("lose", ("should have come, not",)),
-        # A fast machine fills the memory before the run ends.
+        # Whether memory is given back between two checks decides which of the two is seen first.
         ("memory", ("MB were before", "the process has grown to")),
         ("files", ("files are open at the end",)),
         ("stall", ("within 1 s",)),
@@ -54,13 +58,13 @@ def test_the_judge_sees_a_fault(
     monkeypatch.setattr(bystander, "SERVED_S", 1.0)
     monkeypatch.setattr(run, "SETTLE_S", 0.5)
     monkeypatch.setattr(run, "SEARCH_S", 2.0)
-    found = run.fuzz("mqtt", seed=1, seconds=2, subjects=partial(faulty_server, fault))
+    found = run.fuzz("mqtt", seed=1, seconds=SECONDS, most=400, subjects=partial(faulty_server, fault))
     assert not found.ok
     assert any(problem in found.problem for problem in problems)
 
 
 def test_a_server_without_fault_passes() -> None:
-    found = run.fuzz("mqtt", seed=1, seconds=1, subjects=partial(faulty_server, "none"))
+    found = run.fuzz("mqtt", seed=1, seconds=SECONDS, most=100, subjects=partial(faulty_server, "none"))
     assert found.problem == ""
     assert found.exchanges > 30
 
@@ -91,7 +95,7 @@ def test_a_failure_leaves_a_file_that_can_be_replayed(
 ) -> None:
     monkeypatch.setattr("penstock_lab.cli.sim.node", partial(faulty_server, "crash"))
     left = tmp_path / "left.json"
-    asked = ["sim", "fuzz", "mqtt", "--minutes", "0.02", "--seed", "3", "--out", str(left), "--json"]
+    asked = ["sim", "fuzz", "mqtt", "--minutes", "1", "--seed", "3", "--out", str(left), "--json"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 1, done.output
     told = json.loads(done.stdout)

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -35,7 +35,8 @@ AT_ONCE: Final = 12
 CHECK_S: Final = 0.1
 """Interval of the checks of process, log and memory."""
 WARM: Final = 0.15
-"""Share of the time before the memory is taken that must be reached again: modules are loaded by then."""
+"""Share of the time, or of the exchanges, before the memory is taken that must be reached again: modules are
+loaded by then."""
 CLEAR_S: Final = 10.0
 """Interval in which kept sessions and retained messages are ended: their queues would rightly fill up."""
 SETTLE_S: Final = 15.0
@@ -91,11 +92,11 @@ def fuzz(
     subjects: Subjects,
     told: Callable[[FuzzRun], None] | None = None,
 ) -> FuzzRun:
-    """Fuzz a fresh process for some seconds, at most so many exchanges; `told` is called now and then."""
+    """Fuzz a fresh process for some seconds, with `most` exchanges at most; `told` is called now and then."""
     run = FuzzRun(target, seed)
     numbers = (exchange_of(target, seed, number) for number in (count() if most is None else range(most)))
     with subjects() as subject:
-        asyncio.run(_Judged(run, subject, told).play(numbers, seconds=seconds))
+        asyncio.run(_Judged(run, subject, told).play(numbers, seconds=seconds, most=most))
     if run.suspects:
         _search(run, subjects)
     return run
@@ -139,8 +140,10 @@ class _Judged:
         self._done = False
         self._log_from = subject.log_bytes()
 
-    async def play(self, exchanges: Iterator[Exchange], *, seconds: float | None) -> None:
-        """Play exchanges for some seconds, or all of them if None."""
+    async def play(
+        self, exchanges: Iterator[Exchange], *, seconds: float | None, most: int | None = None
+    ) -> None:
+        """Play exchanges for some seconds, or all of them if None; there are `most`, if that is known."""
         run, began_s = self._run, monotonic()
         resident = Resident(self._subject.ports["mqtt"])
         doors = _doors(run.target, self._subject)
@@ -148,12 +151,13 @@ class _Judged:
         tasks += [asyncio.create_task(visits(door, self._subject.ports[door])) for door in doors]
         try:
             if seconds is not None:
-                await self._for(exchanges, tasks, WARM * seconds)
+                first = exchanges if most is None else islice(exchanges, int(WARM * most))
+                await self._for(first, tasks, WARM * seconds)
             run.before = await self._settled(tasks)
             if seconds is None:
                 await self._for(exchanges, tasks, None)
             left_s = 0.0 if seconds is None else seconds * (1 - WARM)
-            while left_s > 0:
+            while left_s > 0 and (most is None or run.exchanges < most):
                 await self._for(exchanges, tasks, min(left_s, CLEAR_S))
                 left_s -= CLEAR_S
             run.after = await self._settled(tasks, than=run.before)
