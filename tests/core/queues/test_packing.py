@@ -14,6 +14,7 @@ from penstock.core.queues.pace import Pace
 from penstock.model import Control, Digest, Event, Item
 from penstock.model.digest import WORST_CASE
 from penstock.model.instant import SECOND_US
+from penstock.policy import evaluate
 from penstock.policy.text.python_form import drop, keep, policy, when
 
 CRITICAL = policy(
@@ -110,6 +111,22 @@ def test_several_predicates_and_other_attributes() -> None:
     for seq, (topic, value) in enumerate([("x", 1), ("x", 9), ("alarm/1", 1)]):
         queue.offer(Event(topic, b'{"a": %d}' % value, 0, seq=seq), now_us=0)
     assert shape(queue.items()) == [1, 2, 0]
+
+
+@pytest.mark.parametrize("last", ["absorbed", "a digest"])
+def test_the_capacity_holds_where_control_items_keep_digests_apart(last: str) -> None:
+    """Such digests can neither be merged nor dropped, so urgent events have to make room."""
+    options = QueueOptions(capacity_events=5, capacity_bytes=10_000, headroom=0)
+    queue = PackingQueue(policy(drop.every(2), urgent=when.gt(100), digest={"share": 1}), options)
+    for start in (0, 10, 20):
+        values = enumerate([1, 2, 120, 130] if last == "absorbed" else [1, 120])
+        queue.absorb([an_event(start + seq, value) for seq, value in values], now_us=0)
+        if last == "a digest":
+            (digest,) = evaluate.collapse(None, [an_event(start + 5)], cause=WORST_CASE)
+            queue.offer(digest, now_us=0)
+        assert queue.statistics().items <= max(5, queue.controls + 3)
+        queue.offer(Control(kind="mark", body=b""), now_us=0)
+    assert queue.statistics().conserved
 
 
 def test_absorbing_picking_and_control_items() -> None:
