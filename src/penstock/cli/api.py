@@ -137,7 +137,8 @@ def _answer(where: ApiAddress, path: str, body: dict[str, Any] | None) -> bytes:
 def refusal(answer: HTTPResponse) -> str:
     """Return why a node refused a request, from its problem object."""
     try:
-        return str(msgspec.json.decode(answer.read(1 << 16))["detail"])
+        hint = " (--token, PENSTOCK_TOKEN or a context)" if answer.status == HTTPStatus.UNAUTHORIZED else ""
+        return str(msgspec.json.decode(answer.read(1 << 16))["detail"]) + hint
     except (msgspec.DecodeError, KeyError, TypeError):
         return f"answered {answer.status} {answer.reason}; is this the URL of a node's HTTP port (--node)?"
 

@@ -21,7 +21,14 @@ from typer.exceptions import TyperException
 
 from penstock.cli.lazy import LazyGroup
 from penstock.cli.output import complain, print_json, print_text
-from penstock.errors import PenstockError, PlacedError
+from penstock.errors import (
+    ConnectRefused,
+    PenstockError,
+    PlacedError,
+    PublishRefused,
+    SubscribeRefused,
+    Unreachable,
+)
 
 app = typer.Typer(
     name="penstock",
@@ -63,7 +70,7 @@ def main() -> None:
             _report(message, {})
         sys.exit(error.exit_code)
     except PenstockError as error:
-        _report(str(error), error.facts() if isinstance(error, PlacedError) else {})
+        _report(f"{error}{_hint(error)}", error.facts() if isinstance(error, PlacedError) else {})
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
@@ -85,6 +92,21 @@ def main() -> None:
         )
         sys.exit(70)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _hint(error: PenstockError) -> str:
+    """Return the option or setting that helps; the error does not say it, because programs see it too."""
+    match error:
+        case Unreachable() if "not trusted" in str(error):
+            return "; --ca FILE names the authority to trust"
+        case Unreachable():
+            return "; --node or a context (`penstock context`) names another node"
+        case ConnectRefused(reason=0x86 | 0x87):
+            return "; --user with --password-env, or a context, says who you are"
+        case PublishRefused(reason=0x87) | SubscribeRefused(reason=0x87) if "acl" not in str(error):
+            return "; `acl` in the node's configuration decides"
+        case _:
+            return ""
 
 
 def _open_streams() -> None:

@@ -34,6 +34,18 @@ WEBSOCKET_SPARE_BYTES: Final = 1 << 16
 
 # -- the broker: what it holds for clients that are slow, away or many ---------------------------------------
 
+CLIENT_LOG_PER_S: Final = 20
+"""Lines about clients in the log a second: 200 MB a day at most, when clients come and go all the time."""
+
+CLIENT_LOG_BURST: Final = 200
+"""Lines about clients at once: a small fleet that starts is seen in full."""
+
+CLIENT_LOG_REPEAT_S: Final = 60
+"""Time after which it is told again that a client may not publish on a topic, or subscribe to it."""
+
+CLIENT_LOG_REMEMBERED: Final = 1_000
+"""Clients and topics of which it is remembered that they were told: some 200 KB."""
+
 FIRM_EVENTS: Final = 100_000
 """QoS 1 and 2 messages queued for a subscription without a policy: a day at one a second; some 50 MB."""
 

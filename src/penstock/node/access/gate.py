@@ -114,7 +114,10 @@ class Gate:
             return Admitted(named)
         if self._anonymous == "always" or (self._anonymous == "loopback" and is_loopback(address)):
             return Admitted("")
-        return NotAdmitted(Reason.NOT_AUTHORIZED, "a user name and a password are required")
+        return NotAdmitted(
+            Reason.NOT_AUTHORIZED,
+            "a user name and a password are required; `anonymous` of the node says who needs none",
+        )
 
     async def _check(
         self, user: str, password: bytes | None, address: str, *, who: str

@@ -26,6 +26,7 @@ From one client to others:
     drain.py             sends what waits
     acknowledgements.py  settles messages in flight
     link.py          what a session and its connection need of each other
+    client_log.py    who came, who left, what the access list refused: lines of the log
     digests.py       tells others of dropped events, on `$digest/…`
     subscription.py  one subscription: options, policy, queue, account
     policies.py      which policy and which content filter a subscription has

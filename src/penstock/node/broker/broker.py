@@ -20,6 +20,7 @@ from penstock.mqtt.codes import Reason
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.sessions.server import Terms
 from penstock.mqtt.topics import SHARE, check_filter, check_topic
+from penstock.node.broker.client_log import ClientLog
 from penstock.node.broker.connection import Connection
 from penstock.node.broker.deadlines import Deadlines
 from penstock.node.broker.digests import DigestTopics
@@ -102,6 +103,7 @@ class Broker:
         """Other parts of the node that follow sessions and subscriptions."""
         self.new_publisher: Callable[[Connection, Session, Connect], Publisher] = self._new_publisher
         """Makes what reads the messages of a connection; another part of the node may have its own."""
+        self.client_log = ClientLog(clock)
         self.told = DigestTopics(self)
         """Publishes digests that do not come in the stream of their subscription."""
         self.sessions = Sessions(self)
@@ -179,6 +181,7 @@ class Broker:
                 self.watch(connection)
         if all(listener.ready for listener in self.listeners):  # wills may be theirs
             self.sessions.look(now_us=self.now_us)
+        self.client_log.catch_up()
 
     # -- connections -----------------------------------------------------------------------------------------
 

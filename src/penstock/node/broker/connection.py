@@ -111,6 +111,7 @@ class Connection(asyncio.Protocol):
         "sampled",
         "session",
         "transport",
+        "why",
     )
 
     def __init__(self, broker: ConnectionHost, listener: Listener) -> None:
@@ -149,6 +150,8 @@ class Connection(asyncio.Protocol):
         self._unread_answers = False
         """Whether one of the holds is because the client does not read its answers."""
         self._deciding: asyncio.Task[None] | None = None
+        self.why = ""
+        """Why the connection ended, for the log."""
 
     @property
     def maximum_packet_bytes(self) -> int:
@@ -307,8 +310,10 @@ class Connection(asyncio.Protocol):
         """The client sends no more."""
         return False
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed, by either side."""
+        if not self.why:
+            self.why = f"connection lost: {exc}" if exc is not None else "closed without a DISCONNECT"
         if self._deciding is not None:
             self._deciding.cancel()
         if self._buffers is not None:
@@ -507,8 +512,11 @@ class Connection(asyncio.Protocol):
 
     def end(self, error: MqttError) -> None:
         """Say why, and close."""
+        self.why = self.why or str(error)
         if error.reason not in NO_REFUSAL:
             self.broker.count_refused(_short(error))
+            if self.session is None:
+                self.broker.client_log.turned_away(address=self.address, why=self.why)
         if self.rules.state is not ServerState.CLOSED:
             words = self.rules.farewell(error)
             if words:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.mqtt.packets.properties import Properties
     from penstock.mqtt.sessions.server import ServerConnection, Terms
     from penstock.node.access.gate import Gate
+    from penstock.node.broker.client_log import ClientLog
     from penstock.node.broker.digests import DigestTopics
     from penstock.node.broker.extensions import SessionListener
     from penstock.node.broker.journal import Journal
@@ -48,6 +49,7 @@ class Host(Protocol):
     bytes_sent: int
     unrouted: int
     told: DigestTopics
+    client_log: ClientLog
     flushed_us: int
     """When something was written for the last time, about."""
 
@@ -86,6 +88,8 @@ class ClientLink(PublishingLink, Protocol):
     """A connection, as seen by code that handles the requests of its client."""
 
     rules: ServerConnection
+    why: str
+    """Why the connection ended, for the log."""
 
     @property
     def broker(self) -> Host:

@@ -66,6 +66,8 @@ class Link(Writer, Protocol):
     paused: bool
     """The transport takes nothing at the moment."""
     address: str
+    why: str
+    """Why the connection ended, for the log."""
 
     def keep_little(self) -> None:
         """Have little wait outside the queues, which keep a time; until the client proves to be fast."""

@@ -130,7 +130,14 @@ class Publisher:
         return found
 
     def _denied(self, topic: str) -> bool:
-        return not self._gate.may_publish(self._session.user, self._session.client_id, topic)
+        """Whether the client may not publish on a topic: asked once for each topic, not for each message."""
+        session = self._session
+        allowed = self._gate.may_publish(session.user, session.client_id, topic)
+        if not allowed:
+            self._broker.client_log.denied(
+                session.client_id, user=session.user, may_not="publish on", topic=topic
+            )
+        return not allowed
 
     def lone(self, chunk: bytes, now_us: Instant) -> bool:
         """Forward a plain QoS 0 message that came alone; False, and nothing is done, if it is not so simple.

@@ -62,6 +62,7 @@ def handle(connection: ClientLink, session: Session, packet: Packet) -> None:
             connection.write(PINGRESP)
         case Disconnect():
             session.leave(packet)
+            connection.why = f"DISCONNECT, reason {packet.reason:#04x}" if packet.reason else "DISCONNECT"
             connection.close()
         case _:
             raise AssertionError(packet)
@@ -132,7 +133,14 @@ def _subscribe_one(
     broker = connection.broker
     if not broker.gate.may_subscribe(session.user, session.client_id, options.filter):
         broker.count_refused("subscribe not allowed")
-        raise MqttError(f"'{options.filter}' is not allowed", where="SUBSCRIBE", reason=Reason.NOT_AUTHORIZED)
+        broker.client_log.denied(
+            session.client_id, user=session.user, may_not="subscribe to", topic=options.filter
+        )
+        raise MqttError(
+            f"'{options.filter}' is not allowed; see `acl` of the node",
+            where="SUBSCRIBE",
+            reason=Reason.NOT_AUTHORIZED,
+        )
     asked = dict(reversed(packet.properties.user))  # the first of a name counts
     for listener in broker.listeners:
         listener.check(session.client_id, options.filter, asked)

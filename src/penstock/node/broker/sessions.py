@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.mqtt.packets.connect import Connect
     from penstock.mqtt.sessions.session import Happening
     from penstock.node.broker.connection import Connection
+    from penstock.node.broker.link import Link
     from penstock.node.broker.publishing import Publisher
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ class Sessions:
             broker.is_own(will.topic) or not broker.gate.may_publish(verdict.user, client_id, will.topic)
         ):
             raise MqttError(
-                f"a will on '{will.topic}' is not allowed",
+                f"a will on '{will.topic}' is not allowed; see `acl` of the node",
                 where="CONNECT will topic",
                 reason=Reason.NOT_AUTHORIZED,
             )
@@ -173,7 +174,7 @@ class Sessions:
         if session is None:
             if len(self._by_id) >= broker.config.bounds.sessions:
                 raise MqttError(
-                    f"the node holds {len(self._by_id)} sessions already",
+                    f"the node holds {len(self._by_id)} sessions already; see its `bounds.sessions`",
                     where="CONNECT",
                     reason=Reason.QUOTA_EXCEEDED,
                 )
@@ -206,6 +207,9 @@ class Sessions:
             connection.send(pubrel)
         session.drain(now_us=now_us)
         broker.watch(connection)
+        broker.client_log.connected(
+            client_id, address=connection.address, version=connect.version, user=user, present=present
+        )
 
     def _take_over(self, client_id: str, connect: Connect, user: str) -> Session | None:
         """The session that the client continues, or None; another connection of it is closed."""
@@ -214,15 +218,15 @@ class Sessions:
             return None
         link = session.link
         if link is not None:
+            error = MqttError(
+                "another connection has taken over this client id",
+                where="CONNECT",
+                reason=Reason.SESSION_TAKEN_OVER,
+            )
+            link.why = str(error)
             # Another connection carries the session on, so a will that may wait is void.
             self.lost(session, link, taken_over=not connect.clean_start)
-            link.end(
-                MqttError(
-                    "another connection has taken over this client id",
-                    where="CONNECT",
-                    reason=Reason.SESSION_TAKEN_OVER,
-                )
-            )
+            link.end(error)
             session = self._by_id.get(client_id)
             if session is None:
                 return None
@@ -233,10 +237,11 @@ class Sessions:
 
     # -- a connection goes -----------------------------------------------------------------------------------
 
-    def lost(self, session: Session, link: object, *, taken_over: bool = False) -> None:
+    def lost(self, session: Session, link: Link, *, taken_over: bool = False) -> None:
         """A session's connection is gone."""
         if session.link is not link:
             return
+        self._broker.client_log.disconnected(session.client_id, address=link.address, why=link.why)
         now_us = self._broker.clock()
         session.lose_link(now_us=now_us)
         will = session.will

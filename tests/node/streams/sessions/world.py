@@ -224,6 +224,7 @@ class Line:
 
     maximum_packet_bytes = AGREED_BYTES
     address = "here"
+    why = ""
 
     def __init__(self, world: World, client: Client) -> None:
         self.paused = False
