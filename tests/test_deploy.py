@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from penstock.cli.app import app
+from penstock.errors import InputError
 from penstock.node.config.read import load
 from penstock.node.http.routes import HEALTHY, READY
 from penstock.node.observe.metrics import PREFIX
@@ -113,16 +116,25 @@ def test_compose_names_files_that_are_there() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not on this machine")
-def test_systemd_can_read_the_unit(tmp_path: Path) -> None:
-    unit = tmp_path / "penstock.service"
-    unit.write_text(
-        (DEPLOY / "penstock.service").read_text().replace("/opt/penstock/bin/penstock", sys.executable)
-    )
-    done = subprocess.run(
-        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
-    )
+def test_systemd_can_read_the_units(tmp_path: Path) -> None:
+    units = []
+    for name in ("penstock.service", "penstock-pipeline.service", "penstock-pipeline.timer"):
+        unit = tmp_path / name
+        unit.write_text((DEPLOY / name).read_text().replace("/opt/penstock/bin/penstock", sys.executable))
+        units.append(str(unit))
+    done = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
     complaints = [line for line in done.stderr.splitlines() if "penstock" in line]
     assert complaints == []
+
+
+def test_the_pipeline_of_systemd_and_compose_is_a_command_that_exists() -> None:
+    unit = (DEPLOY / "penstock-pipeline.service").read_text()
+    started = re.search(r"^ExecStart=\S+/penstock (.+)$", unit, re.MULTILINE)
+    assert started is not None
+    composed = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["pipeline"]["command"]
+    for arguments in (started[1].split(), composed):
+        with pytest.raises(InputError, match="penstock/pipeline: no pipeline"):
+            CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 @pytest.mark.e2e

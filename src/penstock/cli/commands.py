@@ -75,6 +75,12 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "shed": CommandEntry(
         "penstock.cli.shed", "shed", "Pack a stream of files by a policy, on Spark.", DESIGN
     ),
+    "pipeline": CommandEntry(
+        "penstock.cli.pipeline",
+        "app",
+        "Tables from recordings, and decisions that nodes follow.",
+        OPERATE,
+    ),
     "allocate": CommandEntry(
         "penstock.cli.allocate.allocate",
         "allocate",

@@ -1,4 +1,4 @@
-"""`penstock policy`: checks, explains, converts and tries policies; prints their schema."""
+"""`penstock policy`: checks, explains, converts and tries policies; brings installed ones back."""
 
 from __future__ import annotations
 
@@ -259,6 +259,30 @@ class _Drained:
             f"{counted(len(self._found.packs), 'pack')}, {late} of them because an event would wait too long"
         )
         _show_account(self.facts(), len(self._recorded))
+
+
+@app.command("rollback")
+def rollback(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of a control table, as PROJECT/control/policies.")
+    ],
+    *,
+    to: Annotated[
+        int | None, typer.Option("--to", metavar="N", min=1, help="Version; the one before if omitted.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Bring an older version of a control table back; nodes take it within seconds.
+
+    What is rolled back is refused from then on: a pipeline that arrives at the same rows publishes nothing.
+    """
+    from penstock.pipeline.tables.control_tables import roll_back  # noqa: PLC0415  # pyarrow, where it is needed
+
+    made = roll_back(folder, to=to)
+    if as_json:
+        print_json({"folder": str(folder), "version": made.version, "rows": made.rows, "note": made.note})
+        return
+    print_text(f"{folder}: version {made.version}, {made.rows:,} rows: {made.note}")
 
 
 def _tried(packed: Packed, recorded: Sequence[RecordedEvent]) -> dict[str, Any]:

@@ -149,6 +149,9 @@ RECORD_SPARE_BYTES: Final = 16 << 20
 RECORD_RETRY_S: Final = 5.0
 """Between attempts to write when the disk is full or gone."""
 
+RECORD_TRACES: Final = 1_000
+"""Subscriptions of one sample of queues that are recorded, those furthest behind: some 100 KB."""
+
 RECORD_ASK_S: Final = 10.0
 """Longest time a reader waits for the node to complete the file that it is writing: the node looks each
 RECORD_LATEST_S, and a busy machine may take some seconds more."""
@@ -164,6 +167,16 @@ CONTROL_ROWS: Final = 10_000_000
 
 CONTROL_VERSION_BYTES: Final = 1 << 20
 """Bytes of a control table's version.json: names of some ten thousand files."""
+
+CONTROL_COMPARED: Final = 200_000
+"""Rows of a control table up to which a node compares a new version with the one before: both are in memory
+meanwhile."""
+
+CONTROL_EXAMPLES: Final = 5
+"""Rows of each kind of change that a node shows of a new version."""
+
+CONTROL_REFUSED: Final = 100
+"""Contents that were rolled back and are remembered as refused: far more than the versions that are kept."""
 
 CONTROL_LOOK_S: Final = 5.0
 """Pause between checks for a newer version: a check is one listing of a folder."""

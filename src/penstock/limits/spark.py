@@ -34,3 +34,6 @@ GENERATED_PARTS_LEAST: Final = 2
 
 CAMPUS_SECONDS: Final = 14 * 86_400
 """Length of a campus trace: a table with a row per second is made on the driver, 30 MB for a fortnight."""
+
+ADVICE_KEPT: Final = 20
+"""Pieces of advice for one class of receivers that a pipeline remembers."""

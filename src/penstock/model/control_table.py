@@ -34,6 +34,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """Parquet files of the version and their sizes in bytes."""
     note: str = ""
     """How the version was made, for people to read."""
+    content: str = ""
+    """Hash of the rows; empty in versions written before there was one."""
+    refuses: tuple[str, ...] = ()
+    """Hashes of rows that were rolled back, and which a pipeline must not publish again."""
 
 
 def folder_of(version: int) -> str:

@@ -11,11 +11,13 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from penstock import limits
 from penstock.errors import ConfigError, NodeError, PenstockError
 from penstock.node.access.gate import Gate
 from penstock.node.broker.background import Background
 from penstock.node.broker.broker import Broker
 from penstock.node.broker.listeners import Listeners
+from penstock.node.broker.policies import policy_follower
 from penstock.node.config.reload import Files, applicable
 from penstock.node.observe.status import Observed
 from penstock.node.observe.sys_topics import SysTopics
@@ -98,17 +100,15 @@ class Node:
         self.observed = Observed(self.broker)
         self._listeners = Listeners(self.broker.protocol)
         if config.recorder.topics:
-            from penstock.node.observe.recorder import Recorder  # noqa: PLC0415  # most nodes record nothing
-
-            self.observed.recorder = recorder = Recorder(config.recorder, config.data)
-            self._stack.push_async_callback(recorder.close)
-            recorder.start(self.broker)
+            self._start_recorder()
         if config.streams.on:
             from penstock.node.streams.service import StreamService  # noqa: PLC0415  # most nodes have none
 
             self.observed.streams = self.streams = StreamService(self.broker, config)
             self.broker.listeners.append(self.streams)
             self._stack.push_async_callback(self.streams.close)
+        if config.policy_table:
+            await self._follow_policies(config.policy_table)
         self.broker.start()
         self._stack.push_async_callback(self._listeners.close)
         self._stack.push_async_callback(self.broker.close)
@@ -118,14 +118,7 @@ class Node:
         if self.streams is not None:
             await self.streams.start()
         if config.channels.enabled:
-            from penstock.node.channels.service import ChannelService  # noqa: PLC0415  # most nodes watch no pages
-
-            self.channels = ChannelService(self.broker, config)
-            if config.notify.on:
-                await self._start_notify(self.channels)
-            self._stack.push_async_callback(self.channels.close)
-            await self.channels.start()
-            self.observed.channels = self.channels
+            await self._start_channels()
         # No client is let in before sessions, streams and channels are restored.
         await self._listeners.open(config.listeners, config.bounds)
         if config.http.enabled:
@@ -139,6 +132,20 @@ class Node:
         if config.watch_s and self._again is not None:
             self._background.begin(self._watch(config.watch_s), "the configuration file is no longer watched")
 
+    def _start_recorder(self) -> None:
+        from penstock.node.observe.recorder import Recorder  # noqa: PLC0415  # most nodes record nothing
+
+        self.observed.recorder = recorder = Recorder(self.config.recorder, self.config.data)
+        self._stack.push_async_callback(recorder.close)
+        recorder.start(self.broker)
+
+    async def _follow_policies(self, folder: str) -> None:
+        """Take the policies of the control table before a client is let in, and newer ones as they come."""
+        follower = policy_follower(folder, self.broker.take_policies)
+        self.observed.tables.append(follower)
+        await follower.look()
+        self._background.begin(follower.run(limits.CONTROL_LOOK_S), "the policy table is no longer followed")
+
     def _start_flows(self) -> None:
         from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes do without
         from penstock.node.slots.publisher import add_flows  # noqa: PLC0415
@@ -149,6 +156,20 @@ class Node:
         flows.start(self.loop)
         self._stack.callback(flows.close)
         self.observed.flows = self.flows = flows
+        if flows.follower is not None:
+            self.observed.tables.append(flows.follower)
+
+    async def _start_channels(self) -> None:
+        from penstock.node.channels.service import ChannelService  # noqa: PLC0415  # most nodes watch no pages
+
+        self.channels = channels = ChannelService(self.broker, self.config)
+        if self.config.notify.on:
+            await self._start_notify(channels)
+        self._stack.push_async_callback(channels.close)
+        await channels.start()
+        self.observed.channels = channels
+        if channels.table is not None:
+            self.observed.tables.append(channels.table)
 
     async def _start_notify(self, channels: ChannelService) -> None:
         """Start notifications before the channels, so that they stop after them and get the last changes."""

@@ -79,8 +79,8 @@ async def test_the_command_lists_what_the_node_says(options: tuple[str, ...]) ->
         url = node.url
         flows = node.observed.flows
         assert isinstance(flows, Flows)
-        flows._follower = TableFollower(Path("none"), "reservations", COLUMNS, taken=flows._take_table)
-        flows._follower.fault = "v=0002 is broken"
+        flows.follower = TableFollower(Path("none"), "reservations", COLUMNS, keys=2, taken=flows._take_table)
+        flows.follower.fault = "v=0002 is broken"
         said = await asyncio.to_thread(CliRunner().invoke, app, ["flows", "--node", url, *options])
         assert said.exit_code == 0, said.output
         if "--json" in options:

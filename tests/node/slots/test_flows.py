@@ -797,28 +797,28 @@ async def test_the_control_table_tells_periods_and_a_broken_version_changes_noth
         steps = Steps(running)
         flows = running.flows
         assert flows is not None
-        assert flows._follower is not None
+        assert flows.follower is not None
         table(("beat", 100_000), ("other", 200_000))
-        await flows._follower.look()
+        await flows.follower.look()
         sensor = await running.connect("sensor")
         await steps.publish(sensor, "beat", 5, every_us=100_000)
         assert steps.served("beat")
         assert row(running, "beat").told == "table"
         table(("beat", 0))
-        await flows._follower.look()
+        await flows.follower.look()
         status = flows.status()
         assert status.table_version == 1
         assert "row 0" in status.table_fault
         assert steps.served("beat")
         table(("beat", 100_100))
-        await flows._follower.look()
+        await flows.follower.look()
         assert flows.status().table_version == 3
         assert steps.served("beat"), "nearly the same period interrupts nothing"
         assert row(running, "other").told == ""
         steps.now_us += 10_000_000
         flows.control.on_timer(now_us=steps.now_us)
         table(("beat", 100_000))
-        await flows._follower.look()
+        await flows.follower.look()
         assert row(running, "beat").state == "silent", "a new table does not hide an alarm"
         newer = await running.connect("sensor", user=(("penstock-period", "50ms"),))
         await steps.publish(newer, "beat", 3, every_us=50_000)

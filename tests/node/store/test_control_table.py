@@ -142,7 +142,7 @@ def test_bytes_that_changed_on_their_way_are_noticed(tmp_path: Path) -> None:
 
 async def test_a_version_that_is_still_on_its_way_is_taken_when_it_has_come(tmp_path: Path) -> None:
     taken: list[TableVersion] = []
-    follower = TableFollower(tmp_path, "t", COLUMNS, taken=taken.append)
+    follower = TableFollower(tmp_path, "t", COLUMNS, keys=1, taken=taken.append)
     written(tmp_path, 1)
     file = tmp_path / folder_of(1) / "part-0000.parquet"
     whole = file.read_bytes()
@@ -171,7 +171,7 @@ def test_a_follower_keeps_the_last_good_version(tmp_path: Path, caplog: pytest.L
         taken.append(found.rows(Row))
 
     async def follow() -> None:
-        follower = TableFollower(tmp_path, "t", COLUMNS, taken=take)
+        follower = TableFollower(tmp_path, "t", COLUMNS, keys=1, taken=take)
         assert not await follower.look()
         written(tmp_path, 1)
         assert await follower.look()

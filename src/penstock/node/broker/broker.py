@@ -34,7 +34,7 @@ from penstock.node.broker.sessions import Sessions
 from penstock.node.broker.status import BrokerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.journal import Journal
     from penstock.node.broker.link import Link
     from penstock.node.broker.message import Message
+    from penstock.node.broker.policies import PolicyRow
     from penstock.node.broker.routes import Fan, Tap
     from penstock.node.broker.session import Session
     from penstock.node.broker.status import SubscriptionStatus
@@ -367,11 +368,22 @@ class Broker:
         self.terms = _terms(config)
         self.retained.most = config.bounds.retained
         self.retained.most_bytes = config.bounds.retained_bytes
-        now_us = self.clock()
         for session in self.sessions:
             session.subscriptions.most = config.bounds.subscriptions_per_client
             for subscription in session.held.values():
                 subscription.reconfigure(self.queueing)
+        self._choose_all_again()
+
+    def take_policies(self, rows: Sequence[PolicyRow]) -> None:
+        """Other policies of classes of receivers from now on; PolicyError, and nothing changes, if one is
+        wrong."""
+        self.policies.take_table(rows)
+        self._choose_all_again()
+
+    def _choose_all_again(self) -> None:
+        now_us = self.clock()
+        for session in self.sessions:
+            for subscription in session.held.values():
                 self._choose_again(session, subscription, now_us)
         self.router.forget()
 

@@ -1,4 +1,5 @@
-"""Which policy a subscription gets: its own, a registered one by name, or the one the operator installed."""
+"""Which policy a subscription gets: its own, a registered one by name, the one the operator installed, or the
+one that a control table gives to receivers of its class."""
 
 from __future__ import annotations
 
@@ -7,18 +8,25 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
 
 from penstock import limits
 from penstock.core.queues import Ladder, Predictive, QueueOptions, Smoothing
-from penstock.errors import PolicyError
+from penstock.errors import InputError, MqttError, PolicyError
 from penstock.model.instant import to_us
-from penstock.mqtt.topics import matches, shared_of
+from penstock.mqtt.topics import check_filter, matches, shared_of
+from penstock.node.store.control_table import TableFollower
 from penstock.policy.text.forms import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from penstock.core.queues import Controller
     from penstock.node.config.schema import Config, Queues
+    from penstock.node.store.control_table import TableVersion
     from penstock.policy.columns import Plan
 
 
@@ -40,6 +48,17 @@ class Chosen:
 
 
 NO_POLICY: Final = Chosen()
+
+
+class PolicyRow(msgspec.Struct, frozen=True):
+    """A row of the control table `policies`."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+    client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
+    """Client identifier; `*` matches any text, `?` any character."""
+    filter: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
+    policy: Annotated[str, msgspec.Meta(min_length=1, max_length=limits.POLICY_BYTES)]
+    """Text of the policy."""
 
 
 class Queueing:
@@ -73,6 +92,9 @@ class Policies:
         self._inline: OrderedDict[str, Plan] = OrderedDict()
         self._registered: dict[str, Plan] = {}
         self._install = config.install
+        self._table: tuple[PolicyRow, ...] = ()
+        self._of_table: dict[str, Plan] = {}
+        """Plans of the control table, by the text of the policy."""
         self.reconfigure(config)
 
     def reconfigure(self, config: Config) -> None:
@@ -83,6 +105,11 @@ class Policies:
                 raise PolicyError(f"no policy '{each.policy}' is registered", path="install")
         self._registered = registered
         self._install = config.install
+
+    def take_table(self, rows: Sequence[PolicyRow]) -> None:
+        """Other policies from the control table; PolicyError, and nothing is changed, if one is wrong."""
+        plans = {row.policy: _plan_of(row.policy, source=row.name) for row in rows}
+        self._table, self._of_table = tuple(rows), plans
 
     def names(self) -> list[str]:
         """Names of the registered policies."""
@@ -96,6 +123,9 @@ class Policies:
         for each in self._install:
             if fnmatchcase(client_id, each.client) and matches(each.filter, plain):
                 return Chosen(self._registered[each.policy], each.policy)
+        for row in self._table:
+            if fnmatchcase(client_id, row.client) and matches(row.filter, plain):
+                return Chosen(self._of_table[row.policy], row.name)
         return NO_POLICY
 
     def asked(self, text: str) -> Chosen:
@@ -121,6 +151,28 @@ class Policies:
             self._inline.move_to_end(text)
         assert plan.policy is not None
         return Chosen(plan, plan.policy.name or INLINE, asked=text)
+
+
+TABLE: Final = "policies"
+COLUMNS: Final = {"name": "string", "client": "string", "filter": "string", "policy": "string"}
+
+
+def policy_follower(folder: str, take: Callable[[list[PolicyRow]], None]) -> TableFollower:
+    """A follower of the control table `policies`, which gives `take` the rows of each new version."""
+
+    def taken(loaded: TableVersion) -> None:
+        rows = loaded.rows(PolicyRow)
+        for number, row in enumerate(rows):
+            try:
+                check_filter(row.filter, where="filter")
+            except MqttError as error:
+                raise InputError(f"row {number}: {error}", path=loaded.folder) from None
+        try:
+            take(rows)
+        except PolicyError as error:
+            raise InputError(str(error), path=loaded.folder) from None
+
+    return TableFollower(Path(folder), TABLE, COLUMNS, keys=3, taken=taken)
 
 
 def _plan_of(text: str, *, source: str) -> Plan:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.node.store.parquet import Kind
+from penstock.node.store.parquet import kind_of
 from penstock.node.store.recording import Recording
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from penstock.node.config.schema import Config
     from penstock.node.store.recording import RecorderStatus
 
@@ -44,26 +42,10 @@ class SubscriptionRecord(NamedTuple):
     """Number of subscribers afterwards."""
 
 
-def _kind(row: type[Any], name: str, types: tuple[str, ...], repeating: tuple[str, ...]) -> Kind:
-    def schema(arrow: ModuleType) -> Any:
-        return arrow.schema(list(zip(row._fields, types, strict=True)))
-
-    def columns(rows: list[Any]) -> list[list[Any]]:
-        return [list(column) for column in zip(*rows, strict=True)]
-
-    return Kind(
-        name=name,
-        schema=schema,
-        columns=columns,
-        size=lambda found: 64 + len(found.url),
-        repeating=repeating,
-    )
-
-
-POLLS: Final = _kind(
+POLLS: Final = kind_of(
     PollRecord, "polls", ("string", "int64", "int32", "bool", "int64", "int64", "string"), ("url", "error")
 )
-SUBSCRIPTIONS: Final = _kind(
+SUBSCRIPTIONS: Final = kind_of(
     SubscriptionRecord, "subscriptions", ("string", "string", "int64", "int32", "int32"), ("url", "who_kind")
 )
 

@@ -66,7 +66,9 @@ class PollSchedule:
         self._tight: dict[str, float] = {}
         """Hosts whose limits determine the intervals of their pages."""
         self.follower = (
-            TableFollower(Path(settings.table), TABLE, COLUMNS, taken=self._take) if settings.table else None
+            TableFollower(Path(settings.table), TABLE, COLUMNS, keys=1, taken=self._take)
+            if settings.table
+            else None
         )
 
     def allocate(self) -> Iterator[None]:

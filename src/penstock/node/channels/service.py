@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.node.channels.status import ChannelsStatus, ChannelStatus
     from penstock.node.channels.websub import WebSubSubscriber
     from penstock.node.config.schema import Config
+    from penstock.node.store.control_table import TableFollower
 
 
 class ChannelService:
@@ -53,6 +54,11 @@ class ChannelService:
     async def flush(self) -> None:
         """Wait until all changes so far are on disk, but not for a disk that is full."""
         await self._engine.flush()
+
+    @property
+    def table(self) -> TableFollower | None:
+        """The control table `allocation`; None if the node follows none."""
+        return self._engine.schedule.follower
 
     def status(self) -> ChannelsStatus:
         """Take a snapshot of all channels together."""

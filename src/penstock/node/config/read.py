@@ -120,6 +120,7 @@ def _resolved(config: Config, folder: Path) -> Config:
     return msgspec.structs.replace(
         config,
         data=at(config.data),
+        policy_table=at(config.policy_table),
         http=msgspec.structs.replace(config.http, token_file=at(config.http.token_file)),
         slots=msgspec.structs.replace(config.slots, reservations=at(config.slots.reservations)),
         channels=msgspec.structs.replace(config.channels, table=at(config.channels.table)),

@@ -210,6 +210,9 @@ class RecorderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bytes of all files together; the oldest files are deleted beyond it."""
     buffer_events: Positive = 100_000
     """Events that may wait for the disk; further ones are dropped and counted."""
+    traces_s: Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"unit": SECONDS})] = 10.0
+    """Interval between samples of the receivers' queues, which a recorder that is on writes to `traces` below
+    the data folder; 0: none."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -231,6 +234,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Registered policies: name → the policy, its text, or the path of a file with it."""
     install: tuple[Installed, ...] = ()
     """Policies for subscriptions that do not have one of their own."""
+    policy_table: str = ""
+    """Folder of the control table `policies`, which gives policies to subscriptions that have none of their
+    own and to which no entry of `install` applies; below the folder of the file unless absolute. Empty: no
+    table is read."""
     queues: Queues = Queues()
     """Queues of the receivers."""
     bounds: Bounds = Bounds()

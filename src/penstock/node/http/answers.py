@@ -15,6 +15,7 @@ from penstock.node.broker.status import FilterStatus  # noqa: TC001
 from penstock.node.observe.history import Series  # noqa: TC001
 from penstock.node.observe.rows import ClientRow, SubscriptionRow  # noqa: TC001
 from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations
+from penstock.node.store.control_table import TableStatus  # noqa: TC001
 from penstock.node.streams.status import NeighbourRow, StreamRow  # noqa: TC001
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
@@ -58,6 +59,14 @@ class Flows(msgspec.Struct, frozen=True, gc=False):
     offset: int
     flows: tuple[FlowStatistics, ...]
     status: FlowsStatus | None
+
+
+class ControlTables(msgspec.Struct, frozen=True):
+    """The control tables that the node follows."""
+
+    now_us: int
+    """The node's time, from which the age of a version follows."""
+    tables: tuple[TableStatus, ...]
 
 
 class Streams(msgspec.Struct, frozen=True):

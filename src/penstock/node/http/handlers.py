@@ -99,6 +99,11 @@ class Handlers:
             )
         )
 
+    async def tables(self, _: web.Request) -> web.Response:
+        """Answer with the control tables that the node follows."""
+        status = self._watch.status()
+        return json_answer(answers.ControlTables(now_us=status.broker.now_us, tables=status.tables))
+
     async def streams(self, request: web.Request) -> web.Response:
         """Answer with a page of reliable streams, those in trouble first, and all neighbours."""
         offset, limit = page_of(request)

@@ -119,6 +119,13 @@ ROUTES: Final = (
     ),
     Route(
         method="GET",
+        path=f"{API}/tables",
+        handler="tables",
+        about="control tables that the node follows: version, age, and what the newest version changed",
+        answer=(answers.ControlTables,),
+    ),
+    Route(
+        method="GET",
         path=f"{API}/streams",
         handler="streams",
         about="reliable streams, those in trouble first, and neighbours: places, logs, readers, links",

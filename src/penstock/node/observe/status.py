@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.node.channels.status import ChannelsStatus
     from penstock.node.notify.status import NotifyFigures
     from penstock.node.slots.status import FlowsStatus
+    from penstock.node.store.control_table import TableFollower, TableStatus
     from penstock.node.store.recording import RecorderStatus
     from penstock.node.streams.status import StreamsStatus
 
@@ -34,6 +35,8 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """Figures of notifications; None if they are off."""
     streams: StreamsStatus | None = None
     """Figures of reliable streams; None if there are none."""
+    tables: tuple[TableStatus, ...] = ()
+    """Control tables that the node follows."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -49,6 +52,11 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
             found.append(f"nothing is recorded: {self.recorder.fault}")
         if self.flows is not None and self.flows.table_fault:
             found.append(f"a newer table of flows was refused: {self.flows.table_fault}")
+        found.extend(
+            f"a newer table of policies was refused: {table.fault}"
+            for table in self.tables
+            if table.table == "policies" and table.fault
+        )
         for part in (self.channels, self.streams):
             found.extend(() if part is None else part.faults)
         return tuple(found)
@@ -88,6 +96,8 @@ class Observed:
     channels: Part[ChannelsStatus] | None = None
     notify: NotifyPart | None = None
     streams: Part[StreamsStatus] | None = None
+    tables: list[TableFollower] = field(default_factory=list)
+    """Control tables that the node follows."""
 
     def status(self) -> NodeStatus:
         """Take a snapshot of all parts."""
@@ -98,4 +108,5 @@ class Observed:
             channels=None if self.channels is None else self.channels.status(),
             notify=None if self.notify is None else self.notify.figures(),
             streams=None if self.streams is None else self.streams.status(),
+            tables=tuple(table.status() for table in self.tables),
         )

@@ -105,20 +105,20 @@ class Flows:
         self._alarms = 0
         each_us = to_us(TICK_S) // limits.FLOW_REFUSALS
         self._refusals = RateLimit(interval_us=each_us, ahead_us=each_us * (limits.FLOW_REFUSALS - 1))
-        self._follower: TableFollower | None = None
+        self.follower: TableFollower | None = None
         if settings.reservations:
             folder = Path(settings.reservations)
-            self._follower = TableFollower(folder, RESERVATIONS, COLUMNS, taken=self._take_table)
+            self.follower = TableFollower(folder, RESERVATIONS, COLUMNS, keys=2, taken=self._take_table)
 
     # -- living ----------------------------------------------------------------------------------------------
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start to check for silent flows and to follow the control table."""
         self._loop = loop
-        if self._follower is not None:
+        if self.follower is not None:
             if not Path(self.settings.reservations).is_dir():
                 log.warning("slots.reservations: '%s' is not there yet", self.settings.reservations)
-            self._following = loop.create_task(self._follower.run(limits.CONTROL_LOOK_S))
+            self._following = loop.create_task(self.follower.run(limits.CONTROL_LOOK_S))
         self._look()
 
     def reconfigure(self, settings: SlotSettings) -> None:
@@ -231,7 +231,7 @@ class Flows:
     def status(self) -> FlowsStatus:
         """Return the figures of all flows together."""
         control = self.control
-        follower = self._follower
+        follower = self.follower
         version = follower.version if follower is not None else None
         links = self.links.all()
         presents = [window.reservations.now for window in control.windows]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -153,15 +154,84 @@ def _arrow(name: str) -> ModuleType:
     return found
 
 
+class TableStatus(msgspec.Struct, frozen=True):
+    """A control table that the node follows: the version in use, and how it differs from the one before."""
+
+    table: str
+    folder: str
+    version: int = 0
+    """0: none is in use."""
+    rows: int = 0
+    made_us: int = 0
+    """When the version was written, in microseconds since 1970."""
+    taken_us: int = 0
+    """When this node took it, in microseconds since 1970."""
+    note: str = ""
+    """How the version was made."""
+    fault: str = ""
+    """Why the newest version is not in use; empty if it is."""
+    added: int | None = None
+    """Rows that the version before did not have; None: not compared, because the tables are too large."""
+    removed: int | None = None
+    changed: int | None = None
+    examples: tuple[str, ...] = ()
+    """Some of the rows that were added (+), removed (-) or changed (~), as text."""
+
+
+class TableChange(msgspec.Struct, frozen=True):
+    """How a version differs from the one before."""
+
+    added: int | None = None
+    removed: int | None = None
+    changed: int | None = None
+    examples: tuple[str, ...] = ()
+
+
+def change_of(before: Any, after: Any, keys: int) -> TableChange:
+    """Compare two pyarrow tables of the same columns, of which the first `keys` identify a row."""
+    if max(len(before), len(after)) > limits.CONTROL_COMPARED:
+        return TableChange()
+    old, new = _by_key(before, keys), _by_key(after, keys)
+    added = [key for key in new if key not in old]
+    removed = [key for key in old if key not in new]
+    changed = [key for key, row in new.items() if key in old and old[key] != row]
+    examples = [
+        *(f"+ {_shown(key, new[key])}" for key in added[: limits.CONTROL_EXAMPLES]),
+        *(f"- {_shown(key, old[key])}" for key in removed[: limits.CONTROL_EXAMPLES]),
+        *(
+            f"~ {_shown(key, old[key])} → {_shown((), new[key])}"
+            for key in changed[: limits.CONTROL_EXAMPLES]
+        ),
+    ]
+    return TableChange(len(added), len(removed), len(changed), tuple(examples))
+
+
+def _by_key(table: Any, keys: int) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return {row[:keys]: row[keys:] for row in rows}
+
+
+def _shown(key: tuple[Any, ...], row: tuple[Any, ...]) -> str:
+    return printable(" ".join(str(part)[:80] for part in (*key, *row)))
+
+
 class TableFollower:
     """Loads newer versions as they appear; the last good one stays in use."""
 
     def __init__(
-        self, folder: Path, name: str, columns: Mapping[str, str], *, taken: Callable[[TableVersion], None]
+        self,
+        folder: Path,
+        name: str,
+        columns: Mapping[str, str],
+        *,
+        keys: int,
+        taken: Callable[[TableVersion], None],
     ) -> None:
         self._folder = folder
         self._name = name
         self._columns = columns
+        self._keys = keys
+        """How many of the columns, the first ones, identify a row."""
         self._taken = taken
         """Called in the event loop with each new version; InputError refuses the version."""
         self._seen: int | None = None
@@ -170,6 +240,28 @@ class TableFollower:
         """The version in use."""
         self.fault = ""
         """Why the newest version is not in use; empty if it is."""
+        self._table: Any = None
+        """Rows of the version in use, to compare the next one with."""
+        self._change = TableChange()
+        self._taken_us = 0
+
+    def status(self) -> TableStatus:
+        """The version in use, and how it differs from the one before."""
+        version, change = self.version, self._change
+        return TableStatus(
+            table=self._name,
+            folder=str(self._folder),
+            version=0 if version is None else version.version,
+            rows=0 if version is None else version.rows,
+            made_us=0 if version is None else version.made_us,
+            taken_us=self._taken_us,
+            note="" if version is None else version.note,
+            fault=self.fault,
+            added=change.added,
+            removed=change.removed,
+            changed=change.changed,
+            examples=change.examples,
+        )
 
     async def run(self, every_s: float) -> None:
         """Look for newer versions until cancelled."""
@@ -187,12 +279,18 @@ class TableFollower:
             if loaded is None:
                 return False
             self._seen = loaded.version.version  # not set on a read error: the files may still be arriving
+            before = loaded.table.slice(0, 0) if self._table is None else self._table
+            change = await asyncio.to_thread(change_of, before, loaded.table, self._keys)
             self._taken(loaded)
         except (InputError, MissingTool) as error:
             if self.fault != str(error):
                 log.error("control table '%s' not loaded: %s", self._name, error)  # noqa: TRY400
             self.fault = str(error)
             return False
-        self.version, self.fault = loaded.version, ""
+        # No pause between these and the version's taking effect: whoever looks sees both, or neither.
+        self.version, self.fault, self._change = loaded.version, "", change
+        self._taken_us = time.time_ns() // 1_000
+        small = len(loaded.table) <= limits.CONTROL_COMPARED
+        self._table = loaded.table if small else loaded.table.slice(0, 0)
         log.info("control table '%s': version %d, %d rows", self._name, self._seen, loaded.version.rows)
         return True

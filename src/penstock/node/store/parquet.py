@@ -278,6 +278,21 @@ EVENTS: Final = Kind(
 )
 
 
+def kind_of(row: type[Any], name: str, types: tuple[str, ...], repeating: tuple[str, ...]) -> Kind:
+    """A kind of rows that are named tuples; `types` are the Arrow types of their fields."""
+
+    def schema(arrow: ModuleType) -> Any:
+        return arrow.schema(list(zip(row._fields, types, strict=True)))
+
+    def columns(rows: list[Any]) -> list[list[Any]]:
+        return [list(column) for column in zip(*rows, strict=True)]
+
+    def size(found: Any) -> int:
+        return 8 * len(types) + sum(len(part) for part in found if isinstance(part, str))
+
+    return Kind(name=name, schema=schema, columns=columns, size=size, repeating=repeating)
+
+
 def _sync(path: Path) -> None:
     """Flush a file or folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
