@@ -13,8 +13,8 @@ from typer.main import get_command
 from penstock.cli.app import app
 from penstock.cli.commands import COMMANDS, GROUPS, RENAMED
 from penstock.cli.plugins import LAB_COMMANDS
+from penstock_lab.rigs.ports import free_port
 from tests.kit.imports import loaded
-from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from penstock.cli.app import app as cli
 from penstock.errors import ChannelRefused
 from penstock.node.config.read import load
 from penstock.node.service import Node
-from tests.kit.ports import free_port
+from penstock_lab.rigs.ports import free_port
 from tests.kit.waiting import until
 from tests.kit.webhook_receiver import Receiver
 

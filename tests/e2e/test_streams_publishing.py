@@ -17,9 +17,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from penstock.core.streams.wire import Record, decode_record
 from penstock.mqtt.packets.publish import Pubcomp, Publish, Pubrec, Pubrel
 from penstock.node.streams.log.sqlite import SqliteLog
+from penstock_lab.rigs.ports import free_port
 from tests.e2e.real_clients import wait
 from tests.kit.peer import Peer, run
-from tests.kit.ports import free_port
 from tests.kit.stream_service import configuration, service
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from paho.mqtt.packettypes import PacketTypes
 
 from penstock.client import Client
 from penstock.model.event import Event
+from penstock_lab.rigs.ports import free_port
 from tests.e2e.real_clients import properties
-from tests.kit.ports import free_port
 from tests.kit.stream_service import configuration, service
 from tests.kit.waiting import until
 

@@ -13,7 +13,7 @@ import pytest
 from penstock.client import Client
 from penstock.model.event import Event
 from penstock_lab.rigs.local_node import local_node
-from tests.kit.ports import free_port
+from penstock_lab.rigs.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

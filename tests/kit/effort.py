@@ -1,6 +1,6 @@
 """How much of a long sweep a run of the tests does.
 
-`make test-long` runs every seed of a sweep, `make test` a quarter and `make test-fast` a sixteenth of them.
+`make test-long` runs every seed of a sweep, `make test` an eighth and `make test-fast` a sixteenth of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 
 SIZE = os.environ.get("PENSTOCK_TESTS", "fast")
 LONG = SIZE == "long"
-_ONE_OF = {"long": 1, "full": 4, "fast": 16}[SIZE]
+_ONE_OF = {"long": 1, "full": 8, "fast": 16}[SIZE]
 
 
 def seeds(first: int, count: int) -> range:

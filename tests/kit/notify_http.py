@@ -11,8 +11,8 @@ from penstock.node.config.notify import FeedSettings, HubSettings
 from penstock.node.config.schema import Http
 from penstock.node.http.guard import Guard
 from penstock.node.http.notify import NotifyHandlers
+from penstock_lab.rigs.ports import free_port
 from tests.kit.notify_service import notifying
-from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock_lab.rigs.ports import free_port
 from tests.kit import certificates
-from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

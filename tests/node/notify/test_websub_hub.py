@@ -21,10 +21,10 @@ from penstock.node.config.schema import Http
 from penstock.node.http.guard import Guard
 from penstock.node.http.websub import HubCallbacks
 from penstock.node.outbound.post import Poster, PostResult
+from penstock_lab.rigs.ports import free_port
 from tests.kit.channel_api import MemoryChannels
 from tests.kit.notify_http import TOKEN, served
 from tests.kit.notify_service import LOOPBACK
-from tests.kit.ports import free_port
 from tests.kit.webhook_receiver import Receiver
 
 if TYPE_CHECKING:

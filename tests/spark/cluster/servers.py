@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
+from penstock_lab.rigs.ports import free_port
 from tests.kit.jvm import OPTIONS
-from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

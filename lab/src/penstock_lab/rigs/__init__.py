@@ -1,5 +1,6 @@
 """Rigs: real processes and servers on loopback, for experiments, benchmarks and tests.
 
+ports.py        ports for servers, each for one process
 local_node.py   `penstock up` on free ports
 brokers.py      a node or Mosquitto as a broker of a benchmark
 nats_server.py  NATS with JetStream

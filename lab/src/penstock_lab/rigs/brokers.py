@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import MissingTool, NodeError
 from penstock_lab.rigs.local_node import local_node, stop
+from penstock_lab.rigs.ports import HOST, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HOST: Final = "127.0.0.1"
 START_S: Final = 60
 """How long a broker may take until it listens, on a machine that is busy with other things."""
 
@@ -61,8 +61,7 @@ def mosquitto(*settings: str) -> Iterator[Broker]:
     """Run Mosquitto with these configuration lines during the block; MissingTool if it is not installed."""
     program, version = find_mosquitto()
     with TemporaryDirectory(prefix="penstock-bench-") as folder:
-        with socket.create_server((HOST, 0)) as free:
-            port: int = free.getsockname()[1]
+        port = free_port()
         path = Path(folder, "mosquitto.conf")
         lines = [f"listener {port} {HOST}", "allow_anonymous true", "persistence false", *settings]
         path.write_text("\n".join(lines) + "\n")

@@ -33,7 +33,7 @@ class LocalNode:
     config: Path
     """The node's configuration."""
     log: Path
-    """What the node writes to standard error."""
+    """The file that has the node's standard error."""
     streams: int = 0
     """Port of the listener for streams; 0: it has none."""
     websocket: int = 0

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import MissingTool, NodeError
 from penstock_lab.rigs.local_node import stop
+from penstock_lab.rigs.ports import HOST, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HOST: Final = "127.0.0.1"
 PROGRAM: Final = "nats-server"
 START_S: Final = 60
 """Longest wait until the server listens, on a busy machine."""
@@ -43,8 +43,7 @@ class NatsServer:
         self._program, self.version = find_nats_server()
         self._options = options
         self.folder = folder
-        with socket.create_server((HOST, 0)) as free:
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -6,20 +6,19 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import NodeError
 from penstock_lab.experiments.streams.programs import STREAM
 from penstock_lab.rigs.local_node import stop
+from penstock_lab.rigs.ports import HOST, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-HOST: Final = "127.0.0.1"
 READY_S: Final = 300.0
 """Longest wait for a process to be ready; one that ends early is noticed at once."""
 RETAIN_S: Final = 1.0
@@ -115,7 +114,7 @@ class KillTree:
     def __init__(self, folder: Path, *, nats: str = "", spark: bool = False) -> None:
         self.folder = folder
         names = [f"{node} {kind}" for node in ("pb", "ib", "sb") for kind in ("mqtt", "streams")]
-        self._ports = dict(zip(names, free_ports(len(names)), strict=True))
+        self._ports = {name: free_port() for name in names}
         log = {"log": "nats", "nats": {"servers": [nats]}} if nats else {}
         hosted = [{"name": STREAM, "topics": ["kill/#"], "retain_s": RETAIN_S}]
         nodes: dict[str, dict[str, Any]] = {
@@ -177,10 +176,3 @@ class KillTree:
             json.dumps({"file": str(self.file(name)), **told}),
         ]
         return Process(name, command, self.folder / f"{name}.log")
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that are free at the moment."""
-    with ExitStack() as stack:
-        found = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [int(one.getsockname()[1]) for one in found]
