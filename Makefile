@@ -8,8 +8,8 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo test test-fast test-long check format bench measurements docs clean clean-all python java rivals
 
 BIN := .venv/bin
-# One more than the two cores of a small machine: tests with real processes often wait.
-WORKERS ?= 3
+# Two more than the cores of a small machine: tests with real processes often wait.
+WORKERS ?= 4
 # Anything for the command behind the target: make test ARGS="-k queue", make bench ARGS=--quick
 ARGS ?=
 

@@ -92,6 +92,7 @@ def test_docs_and_examples_import_public_names_only() -> None:
     assert deep == []
 
 
+@pytest.mark.slow  # it starts a process
 def test_the_reference_of_public_names_is_what_the_docstrings_say() -> None:
     done = subprocess.run(
         [sys.executable, "tools/api_reference.py"],

@@ -11,7 +11,8 @@ import pytest
 
 from tests.kit.paths import ROOT
 
-pytestmark = pytest.mark.xdist_group("shape")  # the tree is read once, not once for each worker
+# The tree is read once, not once for each worker.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("shape")]
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,7 @@ def served(queue: Any, one: Case) -> list[Item]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", seeds(0, 40))
 def test_a_node_does_what_a_backtest_says(block: int) -> None:
     """10,000 cases in a long run."""
@@ -112,6 +113,7 @@ def test_a_node_does_what_a_backtest_says(block: int) -> None:
     assert urgent > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", seeds(0, 40))
 def test_a_stream_with_a_drain_does_what_a_backtest_says(block: int) -> None:
     """10,000 cases in a long run, each cut into triggers somewhere else."""

@@ -92,6 +92,7 @@ def test_what_is_unaccounted_for_shows() -> None:
     assert lost.as_json()["conserved"] is False
 
 
+@pytest.mark.slow  # it draws
 def test_a_value_that_never_changes_has_no_picture_of_errors(tmp_path: Path) -> None:
     stream = RecordedStream(events=1, queues=1, begin_us=0, end_us=0)
     still = draw(Backtest(stream, {"mine": one("q", 1, packs=True)}), tmp_path)

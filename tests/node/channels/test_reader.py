@@ -21,6 +21,8 @@ from penstock.node.channels.reader import ReadingProcess
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+pytestmark = pytest.mark.slow  # each test starts the process that reads pages
+
 URL = "https://x.example/"
 PAGE = b"<title>T</title><main><p>one</p><p>two</p></main>"
 MB = 1_000_000

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.client import Subscription
     from penstock.node.channels.channel import Channel
 
+pytestmark = pytest.mark.slow  # each test starts a node and the process that reads its pages
+
 
 async def next_change(subscription: Subscription) -> dict[str, Any]:
     async with asyncio.timeout(120):

@@ -225,6 +225,7 @@ def test_a_state_of_a_newer_program_is_refused_and_one_without_a_memory_is_taugh
     assert older.look(page(price="11"), now_us=NOW, alone=True).withheld
 
 
+@pytest.mark.slow
 def test_what_is_remembered_is_bounded() -> None:
     watched = Versions(URL, Rules())
     for number in range(6):
