@@ -1,4 +1,4 @@
-"""What a message costs a node, in bytecodes of Python: exact, however busy the machine is.
+"""Count the bytecodes of Python that a node runs for a message: exact, however busy the machine is.
 
     python tools/bytecodes.py                                   this tree
     PYTHONPATH=../before/src python tools/bytecodes.py          another one, a worktree of an earlier commit

@@ -36,7 +36,7 @@ FAMILY = 3
 
 @dataclass(frozen=True)
 class Shape:
-    """What is printed."""
+    """The figures that the script prints."""
 
     files: int
     lines: int

@@ -87,7 +87,7 @@ class PhoneFigures:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What could be seen at one second: alarms so far, and how old the readings on the phones are."""
+    """One second of the run: the alarms so far, and the age of the readings that the phones show."""
 
     second: int
     alarms: int

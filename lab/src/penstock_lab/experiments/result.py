@@ -44,7 +44,7 @@ class ExperimentResult:
     experiment: str
     title: str
     setting: str
-    """What was run, in one sentence; says so if it was shortened."""
+    """One sentence about the run; says so if it was shortened."""
     rows: tuple[Claim, ...]
     tables: tuple[Table, ...]
     plots: tuple[Path, ...]

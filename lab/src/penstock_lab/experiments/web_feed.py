@@ -47,7 +47,7 @@ OFFERS: Final[tuple[tuple[str, ...], ...]] = (
     ("EUR 44.00", "Sold out until spring", "Black, white or green"),
     ("EUR 44.00", "Sold out until spring", "Black, white or green", "With a spare bulb"),
 )
-"""What the page says of the lamp, one after the other."""
+"""Texts of the page about the lamp, one version after the other."""
 HEADLINES: Final = ("Bridge closed", "A ferry meanwhile", "Bridge open again", "The ferry stays", "Fair")
 """Titles of the feed's items; the first is there from the beginning."""
 ADVERTISEMENTS: Final = ("a tent", "a piano", "a boat")

@@ -1,4 +1,4 @@
-"""What is kept of a run of an experiment or a benchmark, and how all of them are run.
+"""Runs of experiments and benchmarks: how all of them are started, and what is stored of each.
 
 shows.py       what an experiment or a benchmark declares: its paper and figures, live or simulated
 stored.py      when, where and from what a run was made; the files that keep runs

@@ -54,7 +54,7 @@ class Ended:
     name: str
     seconds: float
     found: dict[str, Any] | None
-    """What it printed; None if it failed."""
+    """The JSON that the command printed; None if it failed."""
     error: str = ""
     exit_code: int = 0
 

@@ -1,4 +1,4 @@
-"""What an experiment or a benchmark declares of itself: its paper and figures, live or simulated.
+"""An experiment or a benchmark declares its paper, its figures, and whether it is live or simulated.
 
 Each module with a function `reproduce` or `measure` has a constant SHOWS. The page of what the papers found
 is made from these declarations and from stored runs, so that neither a figure nor a finding is typed twice.

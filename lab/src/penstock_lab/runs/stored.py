@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock_lab.runs.shows import Shows
 
 SOURCES: Final = ("src", "lab", "pyproject.toml", "uv.lock")
-"""What a run depends on; other changes of a checkout do not matter to it."""
+"""Folders and files that a run depends on; other changes of a checkout do not matter to it."""
 NOT_KEPT: Final = ("plots", "report")
 """Paths of the machine that the run was made on."""
 

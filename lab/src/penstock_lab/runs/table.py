@@ -25,7 +25,7 @@ class TableRow:
     """Paper and figure; empty if the row is about none."""
     what: str
     paper: str
-    """What the paper says, or what the rival does and which ratio is the goal."""
+    """The paper's figure, or the rival's with the ratio that is the goal."""
     ours: str
     how: str
     """`live` or `simulated`."""

@@ -121,7 +121,7 @@ class ConstantRateRun:
     places: float = 0.0
     """Places that served flows take in a slot on average, at the end."""
     most_places: float = 0.0
-    """What they may take."""
+    """Places in a slot that flows may take together."""
     fullest: float = 0.0
     """Share taken of the fullest slot that was ever reserved, of what may be reserved in it."""
     lanes: dict[str, int] = field(default_factory=dict)

@@ -90,7 +90,7 @@ def some_feeds(*, channels: int, subscriptions: int, days: int, seed: int) -> Fe
 
 @dataclass(frozen=True, slots=True)
 class FeedView:
-    """What a rule knows at a poll: arrays with one entry per channel polled."""
+    """Knowledge of a rule at a poll: arrays with one entry per channel polled."""
 
     feeds: Feeds = field(repr=False)
     channel: Ints

@@ -1,4 +1,4 @@
-"""What it costs to start a command, in processor time and in waiting; and what a node at rest holds.
+"""Commands are started for their cost in processor time and waiting, and a node at rest for its memory.
 
 `mosquitto_pub` is a C program of a few kilobytes: it shows how much of the time is the work itself. The goal
 is a third of the processor time that commands took when every command imported everything, 1.5 s.

@@ -331,7 +331,7 @@ def _over(name: str, value: float, least: float) -> BenchmarkRow:
 
 
 def _note(ours: Alarms, found: Found) -> str:
-    """What was counted, and where our engine is wrong."""
+    """Tell the counts, and the kinds of noise and edits at which our engine is wrong."""
     alarms = "; ".join(f"{name} ({times})" for name, times in ours.names.most_common() if times) or "nothing"
     missed = "; ".join(f"{name} ({times})" for name, times in found.missed.most_common()) or "nothing"
     return (

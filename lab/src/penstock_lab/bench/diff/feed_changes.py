@@ -236,7 +236,7 @@ def edited(items: tuple[Item, ...], kind: str, dice: Random) -> tuple[tuple[Item
 
 
 def told(before: str, after: str) -> set[tuple[str, str]]:
-    """What our engine tells of a feed that changes; only the words behind the last colon of titles."""
+    """The changes of a feed that our engine tells; of titles only the words behind the last colon."""
     versions = Versions(URL, Rules())
     for at_us, text in enumerate((before, after), START_US):
         content = read(text.encode(), content_type="application/xml", url=URL, rules=Rules())

@@ -123,7 +123,7 @@ class PageHash:
 
 
 class ChangedetectionDefaults:
-    """What changedetection.io does if nothing is set, as far as it can be run here.
+    """Does as changedetection.io does if nothing is set, as far as it can be run here.
 
     Its defaults (settings and manual of 0.50): the text of the whole page, links not written out, nothing
     ignored, no selector, no trigger; white space does not count; the MD5 of that text is compared with the

@@ -1,4 +1,4 @@
-"""What receivers that are behind cost: a stalled one of ten, and fifteen whose policies are at work.
+"""Receivers that are behind cost a node time: a stalled one of ten, and fifteen whose policies are at work.
 
 Judged is the node's own time on processors for a message: by the clock the same load against itself differs
 by half where the machine has other things to do. Both sides of a comparison run in turn, each pair gives a
@@ -111,7 +111,7 @@ def _in_turn(loads: Sequence[_Timed], number: int) -> list[float]:
 def stalled(
     ours: Broker, *, run_s: float, least: int, most: int, shape: LoadShape = BESIDE
 ) -> list[BenchmarkRow]:
-    """What one stalled receiver of ten costs the others, and what the same load against itself differs by."""
+    """Compare ten receivers with nine and a stalled one; the same load is compared with itself as well."""
     with ExitStack() as stack:
         beside, healthy, again = (_Timed(stack, ours, each, run_s) for each in (shape, HEALTHY, HEALTHY))
         pairs, same = Pairs(), Pairs()
@@ -159,7 +159,7 @@ def stalled(
 def at_work(
     ours: Broker, rival: Broker, *, run_s: float, pairs: int, shape: LoadShape = WORKING
 ) -> list[BenchmarkRow]:
-    """What policies cost where they have something to do: receivers that never read, their queues full."""
+    """Compare receivers that never read, their queues full, with and without policies."""
     with ExitStack() as stack:
         known = _packs(ours)
         working, dropping, alone = (

@@ -81,7 +81,7 @@ class SensorPayload(msgspec.Struct):
 
 @dataclass(slots=True)
 class Received:
-    """What one receiver got, with times since the start."""
+    """The readings that one receiver got, with times since the start."""
 
     newest_us: list[int] = field(default_factory=lambda: [0] * SENSORS)
     """Per sensor: the time of the newest reading that arrived."""

@@ -34,7 +34,7 @@ NEVER: Final = (0.0, 1e12)
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What became of the flows, over all seeds."""
+    """How many flows were admitted and how they were served, over all seeds."""
 
     flows: int
     wanted: float
@@ -46,7 +46,7 @@ class Admission:
     places: float
     """Places in a slot that served flows take, at most."""
     most: float
-    """What they may take."""
+    """Places in a slot that flows may take together."""
     fullest: float
     """Share taken of the fullest slot, of what may be reserved in it."""
     jitter_ms: float

@@ -23,7 +23,7 @@ WARM_UP_S: Final = 2.0
 STALL_S: Final = 0.1
 """A message that takes longer over the idle link met a machine that stood still."""
 AROUND_S: Final = 0.3
-"""What was sent so long before or after such a message is left out for all receivers."""
+"""Messages sent so long before or after such a message are left out for all receivers."""
 MOST_LEFT_OUT: Final = 0.5
 """If more of a phase is left out, it says nothing."""
 MOST_ADDED_MS: Final = 2.0
@@ -38,7 +38,7 @@ URGENT: Final = 9
 
 
 class Payload(msgspec.Struct):
-    """What a message says."""
+    """The payload of a message."""
 
     urgency: int
     n: int
@@ -47,7 +47,7 @@ class Payload(msgspec.Struct):
 
 @dataclass(slots=True)
 class Received:
-    """What one receiver got."""
+    """The messages that one receiver got."""
 
     name: str
     sent: int = 0
@@ -61,7 +61,7 @@ class Received:
     carried_per_s: float = 0.0
     """Bytes a second that its link carried while messages were published."""
     balanced: bool | None = None
-    """What the node says about its account of this receiver; None: it was not asked."""
+    """The node's account of this receiver; None: it was not asked."""
 
     @property
     def told(self) -> int:

@@ -58,7 +58,7 @@ class Result:
 
     case: Case
     problem: str
-    """What went wrong; empty if the case passed."""
+    """The failure as a sentence; empty if the case passed."""
     silent: bool = False
     """Whether the broker closed the connection without the CONNACK or DISCONNECT that states a reason."""
 

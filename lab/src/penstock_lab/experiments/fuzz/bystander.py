@@ -121,7 +121,7 @@ _VISITS: Final[dict[Door, tuple[bytes, bytes]]] = {
     "http": (f"GET {API}/status HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(), b"HTTP/1.1 200"),
     "stream": (handshake.encode(Hello(VERSION, "program", "visitor")), b""),
 }
-"""What a visitor says at each door, and how the answer begins."""
+"""The request of a visitor at each door, and the first bytes of the right answer."""
 
 
 async def visits(door: Door, port: int) -> None:

@@ -1,4 +1,4 @@
-"""What is sent on one connection, piece by piece, and files of such exchanges that can be replayed."""
+"""An exchange holds the pieces sent on one connection; files of exchanges can be replayed."""
 
 from __future__ import annotations
 

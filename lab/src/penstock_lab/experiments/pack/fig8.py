@@ -131,7 +131,7 @@ def measure(contestant: QueueContestant, seed: int, seconds: int, *, seeds: int 
 
 
 def rows(found: dict[str, QueueFigures]) -> tuple[Claim, ...]:
-    """What the paper says of latency and loss."""
+    """The paper's claims about latency and loss, each with our figure."""
     tail, pack = found["drop-tail"], found["pack"]
     return (
         Claim(
@@ -183,7 +183,7 @@ def rows(found: dict[str, QueueFigures]) -> tuple[Claim, ...]:
 
 
 def level_two(pack: QueueFigures) -> Claim:
-    """What the run's own packs at level 2 dropped, as the paper's Figure 8(c) shows of its own."""
+    """Shares that the packs of this run dropped at level 2, as the paper's Figure 8(c) shows its own."""
     found = pack.level2
     return Claim(
         "packs at level 2 drop 0.1 + 0.9 · 0.25",

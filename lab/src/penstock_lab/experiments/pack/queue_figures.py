@@ -37,7 +37,7 @@ class QueueContestant:
 
 
 class PackStatistics(Protocol):
-    """What a queue, or a node, says of its packs."""
+    """Counts that a queue, or a node, keeps of its packs."""
 
     @property
     def packs_by_level(self) -> Mapping[int, int]:
@@ -52,7 +52,7 @@ class PackStatistics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LevelShare:
-    """What packs at one level dropped, over all runs."""
+    """Shares that packs at one level dropped, over all runs."""
 
     packs: int
     queue: float
@@ -152,7 +152,7 @@ def losses_by_second(seen: QueueRun) -> list[tuple[int, float]]:
 
 
 def first_packs(runs: Sequence[QueueRun], level: int) -> LevelShare | None:
-    """What packs at a level dropped in these runs; None if there was none after a pack at least as high.
+    """Shares that packs at a level dropped; None if none came after a pack at least as high.
 
     The same event falls the same way in every pack, so what stayed in the pack before stays again. Those
     events are the oldest of the queue: as many as it holds more than have come since.

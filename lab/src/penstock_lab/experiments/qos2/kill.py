@@ -113,7 +113,7 @@ QUICK_ROUNDS: Final = len(POINTS) + 1
 
 
 class Judge:
-    """What a conformant receiver would have: sees the packets that reach subscriber and publisher."""
+    """A conformant receiver's view: reads the packets that reach subscriber and publisher."""
 
     def __init__(self) -> None:
         self.held: dict[int, bytes] = {}
@@ -148,7 +148,7 @@ class Judge:
 
 
 class Found(NamedTuple):
-    """What became of the messages of one client library and version."""
+    """The fate of the messages of one client library and version."""
 
     who: str
     rounds: int

@@ -52,7 +52,7 @@ PER_FLOW: Final = sum(SLOTS / period for period in range(PERIODS[0], PERIODS[1] 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What a number of flows takes, and how many answers are wrong."""
+    """Memory that a filter and a table take for a number of flows, and how many answers are wrong."""
 
     flows: int
     filter_bytes: int

@@ -1,4 +1,4 @@
-"""What real filters of every u cost and keep: words a query loads, bytes held, false positives under bursts.
+"""Real filters of every u under bursts: words that a query loads, bytes held, false positives.
 
 Figure 7, one point at a time: a point is one stdc and one repeat. Its traffic goes into all filters slot by
 slot for two windows, so that arrays are wiped and used again; unknown keys are asked for at four moments of

@@ -1,4 +1,4 @@
-"""What a failure of many nodes takes with it: owners and their copies, and messages that are under way.
+"""Many nodes fail at once: owners, their copies and messages under way are lost with them.
 
 A channel's subscriptions, level and factors are known to its primary owner and to the next owners, which hold
 copies. Until the others notice the failure nobody speaks for a channel whose primary owner has failed: living

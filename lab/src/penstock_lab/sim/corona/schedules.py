@@ -142,7 +142,7 @@ def _phases_us(setting: CoronaSetting) -> list[int]:
 
 
 class Duty(Enum):
-    """What happens to the nodes at a time."""
+    """Events of a schedule: nodes fail, the others notice it, or the overlay is maintained."""
 
     FAIL = "fail"
     NOTICE = "notice"

@@ -77,7 +77,7 @@ class Subscriber:
 
 @dataclass(slots=True)
 class History:
-    """What happened: durable and acknowledged messages per pubend, and what nodes were told."""
+    """The story of a run: durable and acknowledged messages per pubend, and what nodes were told."""
 
     durable: dict[str, dict[int, bytes]] = field(default_factory=dict)
     acknowledged: dict[str, dict[int, None]] = field(default_factory=dict)
