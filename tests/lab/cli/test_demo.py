@@ -14,7 +14,10 @@ OUTCOME = ExperimentResult(
     experiment="one",
     title="One",
     setting="here",
-    rows=(Claim("this", "1", "2", ok=True), Claim("that", "–", "3", ok=None, note="so")),
+    rows=(
+        Claim("this", "1", "2", ok=True, note="fails below 1"),
+        Claim("that", "–", "3", ok=None, note="so"),
+    ),
     tables=(Table("Figures", ("a", "b"), (("1", "2"), ("3", "4"))),),
     plots=(Path("one.png"),),
     seed=7,

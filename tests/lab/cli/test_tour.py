@@ -17,7 +17,10 @@ OUTCOME = ExperimentResult(
     experiment="one",
     title="Two phones <live>",
     setting="here",
-    rows=(Claim("alarms", "50%", "100%", ok=True), Claim("only told", "–", "3", ok=None)),
+    rows=(
+        Claim("alarms", "50%", "100%", ok=True, note="fails below 50%"),
+        Claim("only told", "–", "3", ok=None),
+    ),
     tables=(),
     plots=(),
     seed=7,

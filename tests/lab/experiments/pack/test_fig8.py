@@ -95,7 +95,7 @@ def test_the_ward_holds_with_another_seed() -> None:
 
 def test_an_outcome_is_ok_unless_a_row_failed() -> None:
     def outcome(ok: bool | None) -> ExperimentResult:
-        row = Claim("w", "p", "o", ok)
+        row = Claim("w", "p", "o", ok, note="fails if asked to")
         return ExperimentResult("e", "t", "s", (row,), (), (), 1)
 
     assert outcome(True).ok
