@@ -47,7 +47,8 @@ def conformance(
 def _broker(url: str | None) -> Iterator[tuple[str, int, str]]:
     """Yield host, port and name of the broker; starts a node if no address is given."""
     if url is None:
-        from penstock_lab.rigs.brokers import HOST, our_node  # noqa: PLC0415
+        from penstock_lab.rigs.brokers import our_node  # noqa: PLC0415
+        from penstock_lab.rigs.ports import HOST  # noqa: PLC0415
 
         with our_node() as node:
             yield HOST, node.port, node.name

@@ -19,7 +19,8 @@ from penstock_lab.bench.load.generator import Load, Paced
 from penstock_lab.bench.load.relay import Relay
 from penstock_lab.bench.load.worker import Worker
 from penstock_lab.bench.node import attach, throughput
-from penstock_lab.rigs.brokers import HOST, find_mosquitto, our_node
+from penstock_lab.rigs.brokers import find_mosquitto, our_node
+from penstock_lab.rigs.ports import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import MissingTool, NodeError
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
-from penstock_lab.rigs.brokers import HOST, mosquitto, our_node
+from penstock_lab.rigs.brokers import mosquitto, our_node
+from penstock_lab.rigs.ports import HOST
 from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:

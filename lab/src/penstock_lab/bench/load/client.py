@@ -15,7 +15,7 @@ from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.publish import Publish
 from penstock.mqtt.packets.subscribe import Suback, Subscribe, Subscription
 from penstock_lab.bench.load.worker import GIVE_UP_S
-from penstock_lab.rigs.brokers import HOST
+from penstock_lab.rigs.ports import HOST
 
 if TYPE_CHECKING:
     from penstock.mqtt.packets.packet import Packet

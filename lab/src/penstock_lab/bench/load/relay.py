@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from penstock_lab.bench.load.generator import ACK_BYTES, PUBACK, READ_BYTES
-from penstock_lab.rigs.brokers import HOST
+from penstock_lab.rigs.ports import HOST
 
 CONNACK: Final = b"\x20\x02\0\0"
 

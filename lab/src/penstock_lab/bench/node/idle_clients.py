@@ -14,7 +14,7 @@ from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription
 from penstock_lab.bench.load.worker import GIVE_UP_S, WorkerFailed
-from penstock_lab.rigs.brokers import HOST
+from penstock_lab.rigs.ports import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from penstock.mqtt.packets.publish import Publish, ack_frame
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription
 from penstock_lab.bench.load.client import connect
 from penstock_lab.bench.load.worker import GIVE_UP_S, WorkerFailed
-from penstock_lab.rigs.brokers import HOST
+from penstock_lab.rigs.ports import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable

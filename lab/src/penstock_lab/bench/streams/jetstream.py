@@ -35,9 +35,10 @@ from penstock_lab.bench.streams.subscribers import (
     MqttLatency,
     MqttRecovery,
 )
-from penstock_lab.rigs.brokers import HOST, OURS, START_S, Broker
+from penstock_lab.rigs.brokers import OURS, START_S, Broker
 from penstock_lab.rigs.local_node import local_node
 from penstock_lab.rigs.nats_server import find_nats_server, nats_server
+from penstock_lab.rigs.ports import HOST
 from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
