@@ -76,3 +76,31 @@ def test_options_of_one_experiment_are_not_those_of_all(words: tuple[str, ...]) 
     done = run(reproduce.reproduce, *words)
     assert done.exit_code == 2
     assert "'all' has no option" in " ".join(done.output.replace("│", " ").split())
+
+
+def test_all_means_every_benchmark_and_every_experiment_with_its_live_twin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def ended(commands: dict[str, list[str]], _: object, told: Any) -> list[Ended]:
+        seen.update(commands)
+        rows = BenchmarkResult("b", (BenchmarkRow("x", 1.0, "s"),), 1.0).as_json()
+        found = stored.described(rows, Shows(live=True), "c", quick=True)
+        done = [Ended(name, 1.0, found) for name in commands]
+        for number, one in enumerate(done, start=1):
+            told(number, one.name, one)
+        return done
+
+    monkeypatch.setattr("penstock_lab.cli.everything.run_all", ended)
+    done = run(bench.bench, "all", "--quick", "--json", "--store", str(tmp_path / "bench"))
+    assert list(seen) == list(bench.BENCHMARKS)
+    assert seen["spark"] == ["bench", "spark", "--quick"]
+    assert [row["of"] for row in json.loads(done.stdout)["table"]] == ["bench b"] * len(bench.BENCHMARKS)
+    assert {f"{name}: 0 of 0 rows hold, 1 s" for name in bench.BENCHMARKS} <= set(done.stderr.splitlines())
+    assert {path.stem for path in (tmp_path / "bench").iterdir()} == {
+        f"bench-{name}" for name in bench.BENCHMARKS
+    }
+    seen.clear()
+    run(reproduce.reproduce, "all", "--json", "--out", str(tmp_path / "out"))
+    assert list(seen) == [*reproduce.EXPERIMENTS, *(f"{name}-live" for name in reproduce.LIVE)]

@@ -9,6 +9,7 @@ from tests.kit.progress import silent
 
 from penstock.core.slots import batch, formulas
 from penstock.core.slots.filter import RefreshingFilter
+from penstock.core.slots.shape import Shape
 from penstock_lab.experiments.rbf import fig5_7
 from penstock_lab.experiments.rbf.sweep import ARRAYS, ARRIVALS, BITS, SLOTS, BurstPoint, measured, shape
 
@@ -40,6 +41,30 @@ def test_a_query_that_looks_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     query = batch.query
     monkeypatch.setattr(batch, "query", lambda *given: [query(*given), query(*given)][0])
     assert [row.ok for row in fig5_7.closed_forms() if row.what.startswith("Figure 5")] == [False]
+
+
+def test_a_filter_that_holds_more_arrays_than_it_needs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = property(lambda shape: min(shape.arrays + 2, 64))
+    monkeypatch.setattr(Shape, "held", more)
+    assert [row.ok for row in fig5_7.closed_forms() if row.what.startswith("Figure 6")] == [False]
+
+
+FEW_ARRAYS_ARE_BEST = {arrays: 1e-3 * arrays for arrays in ARRAYS}
+ALL_ALIKE = dict.fromkeys(ARRAYS, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("wild", "calm", "holds"),
+    [
+        (FEW_ARRAYS_ARE_BEST, ALL_ALIKE, [True, True, True]),
+        (ALL_ALIKE, ALL_ALIKE, [True, False, True]),
+        (dict(zip(ARRAYS, reversed(FEW_ARRAYS_ARE_BEST.values()), strict=True)), ALL_ALIKE, [False] * 3),
+    ],
+)
+def test_bursts_that_hurt_few_arrays_or_nobody_are_noticed(
+    wild: dict[int, float], calm: dict[int, float], holds: list[bool]
+) -> None:
+    assert [row.ok for row in fig5_7._bursts(wild, calm, 0.05, 0.65)] == holds
 
 
 @pytest.mark.slow
