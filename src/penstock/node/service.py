@@ -209,6 +209,8 @@ class Node:
                 log.error("the configuration is not taken: %s", problem)  # noqa: TRY400
             return False
         self._gate.reconfigure(config)
+        if self.channels is not None:
+            self.channels.reconfigure(config)
         if self.notify is not None:
             self.notify.reconfigure(config)
         if self.flows is not None:

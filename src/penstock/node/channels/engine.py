@@ -18,7 +18,7 @@ import msgspec
 from penstock import limits
 from penstock.core.channels.address import TOPIC_ROOT
 from penstock.core.channels.difference.content import library
-from penstock.errors import ChannelRefused
+from penstock.errors import ChannelRefused, counted
 from penstock.node.broker.background import Background
 from penstock.node.channels import store as sql
 from penstock.node.channels.compare import PageBody
@@ -34,6 +34,7 @@ from penstock.node.channels.topics import ChannelTopics
 from penstock.node.channels.websub import WebSubPushes
 from penstock.node.channels.writer import ChannelWriter
 from penstock.node.outbound.fetch import Fetcher
+from penstock.node.outbound.guard import was_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,6 +116,17 @@ class ChannelEngine:
             self.registry.restore(url, known)
         for subscribed in self.store.subscriptions():
             self.registry.subscribe(subscribed, now_us=self.clock())
+
+    def reconfigure(self, config: Config) -> None:
+        """Fetch from other networks from now on; pages that were refused for theirs are tried again."""
+        networks = config.channels.polling.networks
+        if networks == self.settings.polling.networks:
+            return
+        self.settings = config.channels
+        self._fetcher.allow(networks)
+        self.pushes.allow(networks)
+        again = self.poller.try_again(was_refused)
+        log.info("channels.polling.networks has changed; %s tried again", counted(again, "refused page"))
 
     # -- start and end ---------------------------------------------------------------------------------
 

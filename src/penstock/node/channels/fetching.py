@@ -97,6 +97,11 @@ class RobotsFiles:
         """Drop all files, because the clock was set."""
         self._files.clear()
 
+    def forget_unread(self) -> None:
+        """Drop the verdicts about files that could not be read, because now they may be."""
+        for place in [place for place, file in self._files.items() if not file.has_rules]:
+            del self._files[place]
+
     async def close(self) -> None:
         """Cancel fetches under way."""
         tasks = list(self._under_way.values())

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock import limits
 from penstock.core.channels.polling import Fetch, FetchOutcome, PollState, Wait, learn, plan, take_hints
-from penstock.core.channels.polling.decider import complain
+from penstock.core.channels.polling.decider import anew, complain
 from penstock.core.channels.polling.failures import DOMAINS, begun
 from penstock.core.channels.polling.values import settled
 from penstock.errors import ChannelRefused
@@ -169,6 +169,19 @@ class Poller:
         """Count the last answer as an error, because it could not be read."""
         channel = self._known(url)
         channel.state = complain(channel.state, problem)
+
+    def try_again(self, refused: Callable[[str], bool]) -> int:
+        """Fetch pages soon whose problem, or that of their robots.txt, is of this kind; return how many."""
+        self._visits.robots.forget_unread()
+        now_us = self._clock.now_us()
+        count = 0
+        for channel in self._channels.values():
+            robots = channel.state.robots
+            if refused(channel.state.problem) or (robots is not None and refused(robots.reason)):
+                channel.state = anew(channel.state)
+                self._turns.look(channel, now_us)
+                count += 1
+        return count
 
     def state(self, url: str) -> PollState:
         """Return the state of a channel, to be stored."""

@@ -51,6 +51,10 @@ class ChannelService:
         """Stop polling, publish what was found, and write everything down."""
         await self._engine.close()
 
+    def reconfigure(self, config: Config) -> None:
+        """Use what of a new configuration needs no restart: `channels.polling.networks`."""
+        self._engine.reconfigure(config)
+
     async def flush(self) -> None:
         """Wait until all changes so far are on disk, but not for a disk that is full."""
         await self._engine.flush()

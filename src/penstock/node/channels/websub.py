@@ -36,7 +36,7 @@ from penstock.node.outbound.post import Poster
 
 if TYPE_CHECKING:
     from asyncio import Task
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock.core.channels.difference import Content
     from penstock.core.channels.websub import HubLease
@@ -290,6 +290,11 @@ class WebSubPushes:
         self._websub = WebSubSubscriber(
             self._poster, base_url=base_url, secret=secret, on_push=self._take, keep=keep
         )
+
+    def allow(self, networks: Iterable[str]) -> None:
+        """Ask hubs in other networks from now on."""
+        if self._websub is not None:
+            self._poster.allow(networks)
 
     def start(self) -> None:
         """Begin to send requests to hubs."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.node.config.schema import Config, Listener
     from penstock.node.config.streams import Neighbour, Streams
 
-_AT_START: Final = ("data", "recorder", "channels", "notify", "sys_interval_s", "watch_s")
+_AT_START: Final = ("data", "recorder", "notify", "sys_interval_s", "watch_s")
 """Settings that are read only when a node starts."""
 
 
@@ -31,10 +31,15 @@ def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
     streams = _streams(running.streams, wanted.streams)
     if streams != wanted.streams:
         waiting.append("streams")
+    polling = msgspec.structs.replace(running.channels.polling, networks=wanted.channels.polling.networks)
+    channels = msgspec.structs.replace(running.channels, polling=polling)
+    if channels != wanted.channels:
+        waiting.append("channels")
     slots = msgspec.structs.replace(running.slots, links=wanted.slots.links, decisions=wanted.slots.decisions)
     if slots != wanted.slots:
         waiting.append("slots")
-    return msgspec.structs.replace(wanted, http=http, streams=streams, slots=slots, **kept), waiting
+    changed = {"http": http, "streams": streams, "channels": channels, "slots": slots}
+    return msgspec.structs.replace(wanted, **changed, **kept), waiting
 
 
 def _streams(running: Streams, wanted: Streams) -> Streams:

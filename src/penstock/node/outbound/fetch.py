@@ -29,7 +29,7 @@ from penstock.node.outbound.guard import AddressGuard, AddressRefused, GuardedRe
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from aiohttp.abc import AbstractResolver
 
@@ -279,6 +279,12 @@ class Fetcher:
         except CAUGHT as problem:
             error = sentence(problem, self._options)
         return visit.fetched(error, duration_us=(perf_counter_ns() - began_ns) // 1_000)
+
+    def allow(self, networks: Iterable[str]) -> None:
+        """Allow other networks from now on; connections that are open are not used longer than KEEP_S."""
+        self._guard.allow(networks)
+        if self._session is not None and isinstance(self._session.connector, aiohttp.TCPConnector):
+            self._session.connector.clear_dns_cache()  # it has what the guard allowed before
 
     async def close(self) -> None:
         """Close the connections."""

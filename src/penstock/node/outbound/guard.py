@@ -34,6 +34,12 @@ _LOCAL: Final = (
 )
 
 
+UNLESS: Final = (
+    "which is not fetched from unless the operator allows its network (`networks` in the configuration)."
+)
+"""How the refusal of an address ends."""
+
+
 class AddressRefused(OSError):
     """A host name resolves to forbidden addresses only; the text is a sentence."""
 
@@ -42,6 +48,10 @@ class AddressGuard:
     """Allows requests to public addresses, and to networks that the operator names."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
+        self.allow(networks)
+
+    def allow(self, networks: Iterable[str]) -> None:
+        """Allow these networks from now on, and no others; ChannelError if one is no network."""
         try:
             self._allowed = tuple(ip_network(network) for network in networks)
         except ValueError as error:
@@ -138,7 +148,9 @@ class ThreadResolver(AbstractResolver):
 
 def _sentence(host: str, addresses: list[str]) -> str:
     where = f"{host} is" if addresses == [host] else f"{host} leads to {', '.join(addresses[:3])},"
-    return (
-        f"{where} an address of this machine, a private network or none at all, which is not fetched from "
-        "unless the operator allows its network (`networks` in the configuration)."
-    )
+    return f"{where} an address of this machine, a private network or none at all, {UNLESS}"
+
+
+def was_refused(problem: str) -> bool:
+    """Whether a problem is that of an address which is not allowed, so that other `networks` may help."""
+    return UNLESS in problem

@@ -78,6 +78,12 @@ class Poster:
         self._agent = user_agent(contact)
         self._session: aiohttp.ClientSession | None = None
 
+    def allow(self, networks: Iterable[str]) -> None:
+        """Allow other networks from now on."""
+        self._guard.allow(networks)
+        if self._session is not None and isinstance(self._session.connector, aiohttp.TCPConnector):
+            self._session.connector.clear_dns_cache()  # it has what the guard allowed before
+
     def check(self, url: str) -> str:
         """Return the canonical URL; BadAddress if it is not a URL, or its host is a forbidden address."""
         found = canonical(url)

@@ -202,6 +202,11 @@ def spare(state: PollState, outcome: FetchOutcome, *, now_us: Instant) -> PollSt
     )
 
 
+def anew(state: PollState) -> PollState:
+    """State of a page that was refused before its server was asked, and may be asked now."""
+    return msgspec.structs.replace(state, polled_us=state.answered_us, not_before_us=0, errors=0, robots=None)
+
+
 def take_hints(state: PollState, said: FeedSchedule) -> PollState:
     """State after the body was read as a feed."""
     return msgspec.structs.replace(state, feed=True, **http_rules.hints(said))
