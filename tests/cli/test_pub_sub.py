@@ -144,7 +144,7 @@ def test_the_readmes_quick_start_shows_a_digest(tmp_path: Path) -> None:
     with up(tmp_path) as node:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block],
-            cwd=ROOT,
+            cwd=tmp_path,
             env={**os.environ, "PENSTOCK_URL": url(node), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
@@ -152,7 +152,7 @@ def test_the_readmes_quick_start_shows_a_digest(tmp_path: Path) -> None:
             check=False,
         )
     assert done.returncode == 0, done.stderr
-    published, *shown = done.stdout.splitlines()
+    _, published, *shown = done.stdout.splitlines()
     assert published == "3000 published, 3000 acknowledged"
     assert all(line.endswith('ward/1 {"pulse": 150}') for line in shown[:4])
     assert "events dropped at level" in shown[4]

@@ -10,7 +10,7 @@ import typer
 
 from penstock import limits
 from penstock.cli.backtest.report import balances, latency, matters_table, share
-from penstock.cli.files import writable, write_text
+from penstock.cli.files import writable
 from penstock.cli.options import (
     ColumnsOption,
     EventsOption,
@@ -27,6 +27,7 @@ from penstock.cli.options import (
     need_spark,
 )
 from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
+from penstock.cli.starters import write_yaml
 from penstock.cli.terminal import escape, out, print_table, progress
 from penstock.core.queues import drain
 from penstock.errors import GoalMissed
@@ -122,7 +123,7 @@ def advise(
             found = propose(read(spark, events, format=form, ts=ts), asked, step)
     text = forms.to_yaml(found.policy)
     if path is not None:
-        write_text(path, text)
+        write_yaml(path, text, "policy")
     for doubt in found.doubts:
         warn(doubt)
     if as_json:

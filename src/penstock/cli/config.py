@@ -74,11 +74,20 @@ def show(file: ConfigFile = None, as_json: JsonFlag = False) -> None:
 
 
 @app.command()
+def init(file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = USUAL) -> None:
+    """Write a configuration to start from, and beside it the JSON Schema by which editors check it."""
+    from penstock.cli.starters import CONFIG, begin_file  # noqa: PLC0415  # `up` needs this module
+
+    begin_file(file, CONFIG, "penstock")
+    print_text(printable(f"{file}: written; `penstock up` in its folder runs a node with it"))
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON Schema of configuration files, for editors."""
-    from penstock.node.config.json_schema import json_schema  # noqa: PLC0415  # `up` needs this module
+    from penstock.cli.starters import schema as json_schema  # noqa: PLC0415  # `up` needs this module
 
-    print_json(json_schema())
+    print_json(json_schema("penstock"))
 
 
 @app.command("settings")

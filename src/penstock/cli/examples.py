@@ -25,6 +25,8 @@ EXAMPLES: Final[dict[str, str]] = {
     "context use": "penstock context use home",
     "config check": "penstock config check penstock.yaml --strict",
     "config schema": "penstock config schema > penstock.schema.json",
+    "config init": "penstock config init penstock.yaml",
+    "policy init": "penstock policy init ward.yaml",
     "config settings": "penstock config settings --json",
     "passwd": "penstock passwd ann",
     "channels list": "penstock channels list --search example.org",

@@ -12,6 +12,8 @@ import typer
 from penstock import limits
 from penstock.cli.files import RecordedEvent, read_events, read_policy, write_text
 from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
+from penstock.cli.starters import POLICY, begin_file, write_yaml
+from penstock.cli.starters import schema as json_schema
 from penstock.cli.terminal import out, print_table
 from penstock.core.queues import Drain, PackingQueue, QueueOptions, Replay
 from penstock.core.queues import drain as drain_of
@@ -25,7 +27,6 @@ from penstock.policy.evaluate import Packed
 from penstock.policy.explain import explain
 from penstock.policy.lint import lint, unpaced
 from penstock.policy.nodes import Policy
-from penstock.policy.schema import json_schema
 from penstock.policy.text import forms
 
 app = typer.Typer(no_args_is_help=True, help="Check, explain, convert and try policies.")
@@ -139,14 +140,25 @@ def convert(
     text = _WRITERS[to](read_policy(file))
     if out_file is None:
         print_text(text)
+    elif to is Form.YAML:
+        write_yaml(out_file, text, "policy")
     else:
         write_text(out_file, text if text.endswith("\n") else text + "\n")
 
 
 @app.command()
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path("policy.yaml"),
+) -> None:
+    """Write a policy to start from, and beside it the JSON Schema by which editors check it."""
+    begin_file(file, POLICY, "policy")
+    print_text(printable(f"{file}: written; `penstock policy explain {file}` says what it does"))
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON Schema of policies, for editors."""
-    print_json(json_schema())
+    print_json(json_schema("policy"))
 
 
 @app.command("try")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from penstock.cli.files import write_text
 from penstock.cli.output import JsonFlag, print_json, warn
+from penstock.cli.starters import write_yaml
 from penstock.cli.terminal import MARKS, escape, out, print_table, progress
 from penstock.errors import GoalMissed
 from penstock.policy.text.forms import to_yaml
@@ -186,7 +186,7 @@ def demo(
     from penstock_lab.experiments.ward import POLICY  # noqa: PLC0415
 
     policy, advised = folder / "ward.yaml", folder / "advised.yaml"
-    write_text(policy, to_yaml(POLICY))
+    write_yaml(policy, to_yaml(POLICY), "policy")
     advised.unlink(missing_ok=True)
     if not as_json:
         out.print(f"[bold]The policy of one phone[/] ({escape(str(policy))})\n{escape(to_yaml(POLICY))}")
