@@ -18,7 +18,11 @@ from penstock.node.slots.flows import COLUMNS, Flows, Topic
 from penstock.node.store.control_table import TableFollower
 from tests.kit.http_node import Running, running
 
-SLOTS: dict[str, Any] = {"listeners": (Listener(port=0, slots=True),), "slots": SlotSettings(capacity=10)}
+SLOTS: dict[str, Any] = {
+    "listeners": (Listener(port=0, slots=True),),
+    # The flow of `beat` ends at once; it is not silent however slow the machine is.
+    "slots": SlotSettings(capacity=10, silent_least_s=3_600),
+}
 
 
 def beat(node: Running, count: int = 6) -> None:
