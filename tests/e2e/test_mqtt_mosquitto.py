@@ -46,7 +46,7 @@ class Client:
     """A blocking client of a few lines."""
 
     def __init__(self, port: int, connect: Connect, *, session: ClientSession | None = None) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
         self.framer = Framer()
         self.connection = ClientConnection(connect)
         self.session = session or ClientSession()

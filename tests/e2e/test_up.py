@@ -50,7 +50,7 @@ def test_it_says_where_it_is_serves_and_stops_when_told(tmp_path: Path) -> None:
             wait(lambda: len(one.answers) == 2)
             one.paho.publish("a", b"1", qos=1)
             wait(lambda: one.heard)
-            with urllib.request.urlopen(node.about["http"]["url"], timeout=10) as page:  # noqa: S310
+            with urllib.request.urlopen(node.about["http"]["url"], timeout=120) as page:  # noqa: S310
                 assert page.status == 200
             node.process.send_signal(signal.SIGTERM)
             assert node.process.wait(20) == 0

@@ -9,6 +9,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from penstock_lab.rigs.ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -19,8 +21,7 @@ MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin:/
 @contextmanager
 def mosquitto(folder: Path) -> Iterator[int]:
     """A Mosquitto broker with its files in a folder; its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        number: int = free.getsockname()[1]
+    number = free_port()
     config = folder / "mosquitto.conf"
     config.write_text(f"listener {number} 127.0.0.1\nallow_anonymous true\npersistence false\n")
     with subprocess.Popen([str(MOSQUITTO), "-c", str(config)], stderr=subprocess.DEVNULL) as process:
@@ -32,10 +33,10 @@ def mosquitto(folder: Path) -> Iterator[int]:
 
 
 def _wait_for(number: int) -> None:
-    for _ in range(100):
+    for _ in range(1_200):  # two minutes
         try:
             socket.create_connection(("127.0.0.1", number), timeout=1).close()
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, TimeoutError):
             time.sleep(0.1)
         else:
             return

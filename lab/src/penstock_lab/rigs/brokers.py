@@ -93,7 +93,7 @@ def _await_listener(port: int, process: subprocess.Popen[bytes]) -> None:
     while time.monotonic() < deadline_s and process.poll() is None:
         try:
             socket.create_connection((HOST, port), timeout=1).close()
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, TimeoutError):
             time.sleep(0.05)
         else:
             return

@@ -66,7 +66,7 @@ class NatsServer:
         while time.monotonic() < deadline_s and self._process.poll() is None:
             try:
                 socket.create_connection((HOST, self.port), timeout=1).close()
-            except ConnectionRefusedError:
+            except (ConnectionRefusedError, TimeoutError):
                 time.sleep(0.02)
             else:
                 return

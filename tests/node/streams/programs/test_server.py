@@ -451,7 +451,7 @@ users: [{{name: ann, password: '{cheap("a:b@c")}'}}]
 @pytest.mark.parametrize("frame", [b"\xff\xff\xff\xff", b"\0\0\0\3abc", b"\0\0\0\2\x92\x28"])
 def test_strange_bytes_end_the_connection_and_nothing_else(node: Running, frame: bytes) -> None:
     host, port = node.url.removeprefix("stream://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as strange:
+    with socket.create_connection((host, int(port)), timeout=120) as strange:
         strange.sendall(handshake.encode(handshake.Hello(handshake.VERSION, "program", "x")))
         strange.sendall(frame)
         rest = b""
