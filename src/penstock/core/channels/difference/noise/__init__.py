@@ -7,6 +7,10 @@ slots.py      which line of one look is which line of another
 heat.py       how often a part moved, and whether that mutes it
 memory.py     what is remembered of a page; what is muted, on what evidence
 lists.py      what the lines of one place show together: turnover, order, columns
+evidence.py   what is known of the told lines while one look is studied
+learning.py   one look: what moved since the last one
+pairs.py      two fetches of one moment: what differs
+judging.py    one look: which differences are news
 study.py      one look against what was told: learns, then judges
 confirm.py    what two fetches of one moment share
 """
