@@ -21,6 +21,8 @@ from penstock.core.channels.difference.rules import Rules, pattern
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.core.channels.difference.content import ContentKind, FeedItem
 
 _LOOKED_AT: Final = 4_096
@@ -118,7 +120,9 @@ def _read(body: bytes, content_type: str, url: str, rules: Rules) -> Content:
 
 
 def _content(kind: ContentKind, found: ContentLines, rules: Rules) -> Content:
-    kept = [number for number, line in enumerate(found.lines) if not _ignored(line, rules)]
+    kept: Sequence[int] = range(len(found.lines))
+    if rules.ignore:
+        kept = [number for number in kept if not _ignored(found.lines[number], rules)]
     lines = tuple(found.lines[number] for number in kept)
     if not lines:
         raise ChannelError("nothing to compare: the rules exclude the whole page, or scripts generate it")

@@ -113,7 +113,9 @@ _UNSEEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad
 
 def cleaned(text: str) -> str:
     """One line without runs of spaces and invisible characters."""
-    return " ".join(_UNSEEN.sub("", text).split())
+    if not text.isprintable():  # a line break, or what is looked for
+        text = _UNSEEN.sub("", text)
+    return " ".join(text.split())
 
 
 def pieces(line: str) -> Iterator[str]:
@@ -147,7 +149,7 @@ class ContentLines:
         if not line:
             return
         place = self._place(place)
-        for piece in pieces(line):
+        for piece in pieces(line) if len(line) > limits.LINE_CHARS else (line,):
             if len(self.lines) >= limits.CONTENT_LINES:
                 raise ChannelError(f"more than {limits.CONTENT_LINES} lines; select a part of the page")
             self.lines.append(piece)

@@ -9,9 +9,9 @@ refused before it parses: decision 0032 has the figures.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import limits
 from penstock.core.channels.difference.content import ContentLines, cleaned, instant_of, library
@@ -20,6 +20,8 @@ from penstock.core.channels.difference.rules import compiled_css, compiled_xpath
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.core.channels.difference.rules import Rules
 
 _VALUE: Final = rb"""\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)"""
@@ -38,14 +40,7 @@ def tree_of(text: str) -> Any:
     etree = library("lxml.etree")
     body = _BODY_ENDS.sub(b"", text.encode())
     _check(body)
-    parser = etree.HTMLParser(
-        recover=True,
-        no_network=True,
-        encoding="utf-8",
-        remove_comments=True,
-        remove_pis=True,
-        huge_tree=len(body) >= _DEEP_BYTES,
-    )
+    parser = _parser(huge=len(body) >= _DEEP_BYTES)
     try:
         root = etree.fromstring(body, parser)
     except (etree.LxmlError, ValueError, AssertionError) as error:
@@ -58,6 +53,19 @@ def tree_of(text: str) -> Any:
         raise ChannelError(f"the page is nested deeper than {limits.PAGE_DEPTH} elements")
     etree.strip_elements(root, *_DROPPED, with_tail=False)
     return root
+
+
+@cache
+def _parser(*, huge: bool) -> Any:
+    """A parser of pages; it forgets each of them."""
+    return library("lxml.etree").HTMLParser(
+        recover=True,
+        no_network=True,
+        encoding="utf-8",
+        remove_comments=True,
+        remove_pis=True,
+        huge_tree=huge,
+    )
 
 
 _DEEP_BYTES: Final = 512
@@ -109,61 +117,60 @@ _BARE: Final = re.compile(r"<[^<>]*>")
 _STYLE_CHARS: Final = 1_000
 
 
-def is_hidden(element: Any) -> bool:
-    """Whether an element with attributes is invisible."""
-    if element.tag in _UNSEEN or not isinstance(element.tag, str):
-        return element.tag != "template" or not _is_shadow(element)
-    if element.get("hidden") is not None or element.get("aria-hidden") == "true":
-        return True
-    style = element.get("style")
-    return style is not None and _NOT_SHOWN.search(style[:_STYLE_CHARS]) is not None
+_TELLING: Final = _set("id class style hidden aria-hidden role shadowrootmode shadowroot")
+"""Attributes that say what an element is."""
 
 
-def _is_shadow(element: Any) -> bool:
-    """Whether a template is shown at once, as the inside of a custom element."""
-    return any(element.get(name) is not None for name in ("shadowrootmode", "shadowroot"))
+class Traits(NamedTuple):
+    """What tag and attributes of an element say about it."""
+
+    label: str
+    """Its name: tag, id and classes without digits (those with digits are generated)."""
+    hidden: bool
+    """Whether it is invisible."""
+    advertisement: bool = False
+    """Whether its names mark it as advertisement or consent banner."""
+    aside: bool = False
+    """Whether it is marked as beside the content: navigation, footer, recommendations."""
+    named_aside: bool = False
+    """Whether its names mark it as beside the content."""
 
 
-def is_advertisement(element: Any) -> bool:
-    """Whether the element's names mark it as advertisement or consent banner."""
-    words = _names(element)
-    return bool(words & _AD_WORDS) or (
-        bool(words & {"cookie", "cookies", "gdpr", "consent"}) and bool(words & _CONSENT_WORDS)
+def traits_of(element: Any) -> Traits:
+    """Traits of an element, asked once for each combination of tag and telling attributes."""
+    return _traits(
+        element.tag,
+        *[(name, value[:_STYLE_CHARS]) for name, value in element.items() if name in _TELLING],
     )
 
 
-def is_aside(element: Any) -> bool:
-    """Whether the element is marked as beside the content: navigation, footer, recommendations."""
-    return element.tag in _ASIDES or element.get("role") in _ASIDE_ROLES
+@lru_cache(maxsize=2_048)
+def _traits(tag: Any, *attributes: tuple[str, str]) -> Traits:
+    said = dict(attributes)
+    own, classes = said.get("id", ""), said.get("class", "")
+    words = frozenset(word.lower() for word in _WORDS.findall(f"{own} {classes}"[:_STYLE_CHARS]))
+    return Traits(
+        _label(str(tag), own, classes),
+        _is_hidden(tag, said),
+        bool(words & _AD_WORDS)
+        or (bool(words & {"cookie", "cookies", "gdpr", "consent"}) and bool(words & _CONSENT_WORDS)),
+        tag in _ASIDES or said.get("role") in _ASIDE_ROLES,
+        bool(words & _ASIDE_WORDS),
+    )
 
 
-def is_named_aside(element: Any) -> bool:
-    """Whether the element's names mark it as beside the content."""
-    return bool(_names(element) & _ASIDE_WORDS)
+def _is_hidden(tag: Any, said: Mapping[str, str]) -> bool:
+    if tag in _UNSEEN or not isinstance(tag, str):  # a template is shown as the inside of a custom element
+        return tag != "template" or said.keys().isdisjoint(("shadowrootmode", "shadowroot"))
+    if "hidden" in said or said.get("aria-hidden") == "true":
+        return True
+    return _NOT_SHOWN.search(said.get("style", "")) is not None
 
 
-def label(element: Any) -> str:
-    """Name of an element: tag, id and classes without digits (those with digits are generated)."""
-    if not element.attrib:
-        return str(element.tag)
-    return _label(element.tag, element.get("id") or "", element.get("class") or "")
-
-
-@lru_cache(maxsize=4_096)
 def _label(tag: str, own: str, classes: str) -> str:
     name = f"#{own}" if _STEADY.fullmatch(own) else ""
     steady = [one for one in classes.split()[:8] if _STEADY.fullmatch(one)][:3]
     return tag + name + "".join(f".{one}" for one in sorted(steady))
-
-
-def _names(element: Any) -> frozenset[str]:
-    own, classes = element.get("id"), element.get("class")
-    return _words(own or "", classes or "") if own or classes else frozenset()
-
-
-@lru_cache(maxsize=4_096)
-def _words(own: str, classes: str) -> frozenset[str]:
-    return frozenset(word.lower() for word in _WORDS.findall(f"{own} {classes}"[:_STYLE_CHARS]))
 
 
 _PLACE_CHARS: Final = 2 * limits.PLACE_CHARS
@@ -282,7 +289,9 @@ class _Walk:
         self._gone = gone
         self._ads = ads
         self._asides = asides
-        self._room = 0
+        self._top: Any = None
+        self._room = -1
+        """A third of the characters of all texts; below 0: not counted yet."""
         self._doubts = _DOUBTS
         self._line: list[str] = []
         self._linked = 0
@@ -292,12 +301,13 @@ class _Walk:
 
     def over(self, top: Any) -> None:
         """Collect the lines."""
-        self._room = sum(map(len, top.itertext())) // 3
+        self._top, self._room = top, -1
         stack: list[tuple[Any, str, int]] = [(top, "", _ENTER)]
         while stack:
             element, place, step = stack.pop()
-            if step == _ENTER and self._is_shown(element, element.tag, is_top=element is top):
-                place, step = self._enter(element, element.tag, place)
+            traits = traits_of(element) if step == _ENTER else None
+            if traits is not None and self._is_shown(element, traits, is_top=element is top):
+                place, step = self._enter(element, element.tag, place, traits.label)
                 stack.append((element, place, step))
                 text = element.text
                 stack += [(child, place, _ENTER) for child in element.iterchildren(reversed=True)]
@@ -312,13 +322,13 @@ class _Walk:
                 self._linked += len(text) if self._links else 0
         self._flush("")
 
-    def _enter(self, element: Any, tag: str, place: str) -> tuple[str, int]:
+    def _enter(self, element: Any, tag: str, place: str, label: str) -> tuple[str, int]:
         """Begin an element; return its place, and what is to be done at its end."""
         if tag in BLOCKS:
             if _fills_cell(element, tag):
                 return place, _LEAVE
             self._flush(place)
-            return f"{place}/{label(element)}"[-_PLACE_CHARS:], _END_LINE
+            return f"{place}/{label}"[-_PLACE_CHARS:], _END_LINE
         if tag in CELLS:
             if any(map(str.strip, self._line)):
                 self._line.append(" | ")
@@ -337,18 +347,13 @@ class _Walk:
                 self._found.add(part, place, linked=self._linked)
             self._linked = 0
 
-    def _is_shown(self, element: Any, tag: Any, *, is_top: bool) -> bool:
-        if not element.attrib:  # most elements: nothing but the tag tells
-            if tag in _UNSEEN or not isinstance(tag, str):
-                return False
-            return is_top or not ((not self._asides and tag in _ASIDES) or element in self._gone)
-        return not is_hidden(element) and (is_top or not self._is_left_out(element))
-
-    def _is_left_out(self, element: Any) -> bool:
-        if element in self._gone or (not self._asides and is_aside(element)):
-            return True
-        named = (self._ads and is_advertisement(element)) or (not self._asides and is_named_aside(element))
-        return named and self._is_small(element)
+    def _is_shown(self, element: Any, traits: Traits, *, is_top: bool) -> bool:
+        if traits.hidden or is_top:
+            return not traits.hidden
+        if (self._gone and element in self._gone) or (traits.aside and not self._asides):
+            return False
+        named = (traits.advertisement and self._ads) or (traits.named_aside and not self._asides)
+        return not (named and self._is_small(element))
 
     def _is_small(self, element: Any) -> bool:
         """Whether an element named like an advertisement is small enough to be one.
@@ -357,6 +362,8 @@ class _Walk:
         """
         if self._doubts == 0:
             return False
+        if self._room < 0:
+            self._room = sum(map(len, self._top.itertext())) // 3
         room = self._room
         for text in element.itertext():
             room -= len(text)
