@@ -200,6 +200,9 @@ NOISE_SLOTS: Final = 512
 NOISE_POOL: Final = 1_024
 """Lines remembered that were seen but not told, 30 bytes each: rotating lists draw from pools of hundreds."""
 
+NOISE_WORDINGS: Final = 512
+"""Wordings of lines remembered that changed, 15 bytes each: a live board has a few for each of its rows."""
+
 NOISE_PLACES: Final = 256
 """Places, orders and shapes of lines that are remembered as rotating, and places that a person unmuted."""
 

@@ -43,6 +43,10 @@ def attributes(count: int, form: bytes) -> bytes:
     return b" ".join(form % (number, number) for number in range(count))
 
 
+def lone_attributes(count: int) -> bytes:
+    return b" ".join(b"a%d='1'" % number for number in range(count))
+
+
 HOSTILE = {
     "attributes of a feed": b"<rss version='2.0' "
     + attributes(100_000, b"a%d='%d'")
@@ -50,6 +54,12 @@ HOSTILE = {
     "namespaces of a feed": b"<rss version='2.0' "
     + attributes(100_000, b"xmlns:a%d='u%d'")
     + b"><channel><item><guid>1</guid><title>t</title></item></channel></rss>",
+    "50,000 attributes of an item, 539 KB": b"<rss version='2.0'><channel><item "
+    + lone_attributes(50_000)
+    + b"><guid>1</guid><title>t</title></item></channel></rss>",
+    "100,000 attributes of an item, 1.09 MB": b"<rss version='2.0'><channel><item "
+    + lone_attributes(100_000)
+    + b"><guid>1</guid><title>t</title></item></channel></rss>",
     "attributes of a page": b"<p " + attributes(100_000, b"a%d='%d'") + b">x",
     "attributes with an end of tag": b"<p " + attributes(100_000, b"a%d='>%d'") + b">x",
     "paragraphs": b"<p>x" * (8 * MB // 4),

@@ -38,6 +38,20 @@ def test_every_page_is_read_and_its_news_found(name: str) -> None:
     assert any(changed in line for change in delta.changes for line in change.new)
 
 
+@pytest.mark.parametrize(
+    "odd", ["xml:lang='en'", "@click='open()'", ":class='{on: is}'", "*ngIf='a' #b [c]='d'"]
+)
+def test_odd_attributes_in_a_tag_of_four_kilobytes_are_read(odd: str) -> None:
+    many = " ".join(f"data-{n}='a;b,c'" for n in range(450))
+    assert len(many) > 4_096
+    assert sum(not sign.isalnum() for sign in many) > 1_000
+    found = page(
+        f"<html {odd}><body><main {odd} {many}><h1 {odd}>Title</h1><p {many} {odd}>{NEWS}</p>"
+        f"<foo:bar {odd}>in a tag of its own</foo:bar></main></body></html>"
+    )
+    assert found.lines == ("Title", NEWS, "in a tag of its own")
+
+
 def test_a_page_of_frames_names_its_frames() -> None:
     found = page("<frameset><frame src='a.html'><frame src='/b'></frameset>")
     assert found.lines == ("frame a.html", "frame /b")

@@ -141,7 +141,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ignore: tuple[str, ...] = ()
     """Lines in which one of these RE2 patterns matches are left out."""
     noise: tuple[str, ...] = NOISE
-    """Kinds of noise to leave out: dates, ago, counters, sessions, ads."""
+    """Kinds of noise to leave out: clocks, moving, rotating, ads."""
     only_additions: bool = False
     """Removed lines alone are not a change."""
     compare_last: int = 1

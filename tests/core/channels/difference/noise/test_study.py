@@ -8,15 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import limits
-from penstock.core.channels.delta import Between, Delta, apply
-from penstock.core.channels.difference import Content, Rules, Versions, VersionsState, read, text_of
+from penstock.core.channels.delta import Between, apply
+from penstock.core.channels.difference import Content, Rules, Versions, VersionsState, text_of
 from penstock.core.channels.difference.formats import from_json, html_of, to_json
 from penstock.errors import ChannelError
-
-URL = "https://x.example/"
-NOW = 1_778_580_000_000_000
-MINUTE = 60_000_000
-HOUR = 60 * MINUTE
+from tests.kit.page_looks import HOUR, MINUTE, NOW, URL, Subscription, html, word
 
 
 def page(saying: str = "s", code: str = "7", price: str = "10", *, block: bool = False) -> Content:
@@ -25,44 +21,6 @@ def page(saying: str = "s", code: str = "7", price: str = "10", *, block: bool =
         f"<main>{extra}<h1>Shop</h1><p>Lamp for {price}</p><p>First</p><div class=say>{saying}</div>"
         f"<p>Your code for support is {code} today</p></main>"
     )
-
-
-def html(body: str) -> Content:
-    return read(body.encode(), content_type="text/html", url=URL, rules=Rules())
-
-
-class Subscription:
-    """Looks as a node does, a quarter of an hour apart."""
-
-    def __init__(self, *looks: Content | tuple[Content, Content], rules: Rules | None = None) -> None:
-        self.versions = Versions(URL, rules or Rules())
-        self.now_us = NOW
-        self.asked = 0
-        """Second fetches."""
-        self.delta: Delta | None = None
-        """What was told last."""
-        for each in looks:
-            self.look(each)
-
-    def look(self, shown: Content | tuple[Content, Content], *, later_us: int = 15 * MINUTE) -> list[str]:
-        """What is told, as + and - lines."""
-        one, other = shown if isinstance(shown, tuple) else (shown, shown)
-        self.now_us += later_us
-        before = self.versions.lines
-        look = self.versions.look(one, now_us=self.now_us)
-        if look.again:
-            self.asked += 1
-            look = self.versions.look(one, beside=other, now_us=self.now_us)
-        if look.delta is None or not before:
-            return []
-        assert tuple(apply(look.delta, before)) == self.versions.lines
-        self.delta = look.delta
-        return [
-            f"{sign}{line}"
-            for change in look.delta.changes
-            for sign, lines in (("-", change.old), ("+", change.new))
-            for line in lines
-        ]
 
 
 def settled(first: Content | tuple[Content, Content] | None = None, **how: Rules) -> Subscription:
@@ -356,10 +314,6 @@ def test_a_list_of_news_with_times_is_told_line_by_line() -> None:
     for count in range(7, 30):
         told = [watched.look(listed(count), later_us=HOUR), watched.look(listed(count), later_us=HOUR)]
         assert any(f"{word(count - 1)} {word(count + 6)}" in line for line in told[0]), count
-
-
-def word(number: int) -> str:
-    return "".join(chr(ord("a") + (number * step) % 23) for step in (3, 5, 7, 11, 13))
 
 
 def test_a_number_that_moved_often_needs_no_new_proof_after_a_rest() -> None:

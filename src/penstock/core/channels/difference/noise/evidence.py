@@ -19,6 +19,7 @@ from penstock.core.channels.difference.noise.memory import (
     hash_of,
     is_token_muted,
 )
+from penstock.core.channels.difference.noise.roles import Roles
 from penstock.core.channels.difference.noise.slots import ALIKE, LineBlock, aligned, moved_lines, tags_of
 from penstock.core.channels.difference.noise.tokens import column, deviation, likeness, skeleton
 
@@ -51,6 +52,7 @@ class Evidence:
         gap_us = max(0, now_us - memory.at_us) if memory.at_us else 0
         self.timing = Timing(now_us, gap_us, teaching, first=teaching or memory.looks == 0)
         self.lists = Lists(memory, self.timing, kinds)
+        self.roles = Roles(memory, told, self.places, self.timing)
         self.slots = {slot.line: slot for slot in memory.slots}
         self.pool = memory.pool
         self.variants: dict[int, int] = {}
@@ -132,6 +134,8 @@ class Evidence:
                 orders=self.lists.orders,
                 columns=self.lists.columns,
                 tables=self.lists.tables,
+                roles=self.roles.heats,
+                wordings=self.roles.wordings,
             )
         )
 

@@ -1,10 +1,11 @@
 """Heat: how often a part of a page moved, and when; whether that mutes it.
 
 A part that two fetches of one moment show differently is muted at once; between polls the second move of a
-number mutes it, words and whole lines need three. Heat cools: after half a day of stillness for each move, or
-a week, the part is content again. A part that was muted on weak evidence and then stayed as it is is told
-after all, late. What somebody states, a price or a version, is not muted for two moves: it is told as soon as
-two looks in a row show the same, unless it moves several times a day for days.
+number mutes it, words and whole lines need three; lines of one place count together (`lists`, `roles`). Heat
+cools: after half a day of stillness for each move, or a week, the part is content again. A part that was
+muted on weak evidence and then stayed as it is is told after all, late. What somebody states, a price or a
+version, is not muted for two moves: it is told as soon as two looks in a row show the same, unless it moves
+several times a day for days.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ _MOST_LOAD: Final = 40.0
 """Most moves that count in `Heat.load`: what moves at every look rests for two days before it is told."""
 NUMBER_MOVES: Final = 2
 WORD_MOVES: Final = 3
+COLUMN_MOVES: Final = 3
+"""Weight that mutes a column of numbers: a look at which several lines moved counts twice, else once."""
+ROLE_MOVES: Final = 5
+"""Weight of moves that mutes a place for wordings that it has had before."""
 QUIET_LOOKS: Final = 2
 """Looks after the first that only teach: the third fetch some minutes later, and the first regular poll."""
 
@@ -57,12 +62,14 @@ class Heat(msgspec.Struct, frozen=True, array_like=True):
     load: float = 0.0
     """Moves within about a day: each counts less the longer ago it was, by e a day."""
 
-    def moved(self, *, now_us: int, gap_us: int, words: bool = False, teaching: bool = False) -> Heat:
+    def moved(
+        self, *, now_us: int, gap_us: int, words: bool = False, teaching: bool = False, weight: int = 1
+    ) -> Heat:
         """The heat after a move between two looks that are `gap_us` apart.
 
         `words`: not a number, so that moves between rare looks say nothing: who polls once a day wants to be
         told of a new menu every day. `teaching`: the looks are minutes apart and nothing is told yet, so that
-        a second move is enough.
+        a second move is enough. `weight`: for how many moves it counts.
         """
         if words and gap_us > RARE_US:
             return self
@@ -70,8 +77,8 @@ class Heat(msgspec.Struct, frozen=True, array_like=True):
         recent = self.moves > 0 and now_us - self.at_us <= max(WINDOW_US, 5 * gap_us // 2)
         if not recent:
             known = self.moves // 2 if self.moves >= SETTLED and now_us - self.at_us <= FORGET_US else 0
-            return Heat(known + 1, now_us, load=load)
-        more = WORD_MOVES - 1 if teaching else 1
+            return Heat(known + weight, now_us, load=load)
+        more = weight * (WORD_MOVES - 1) if teaching else weight
         return Heat(min(self.moves + more, FIRM), now_us, self.sure, self.again + self.sure, load=load)
 
     def load_at(self, now_us: int) -> float:
@@ -123,9 +130,11 @@ class Timing(NamedTuple):
     first: bool = False
     """Whether nothing is told yet: then a pair that differs shows noise, and no edit that spreads."""
 
-    def moved(self, heat: Heat, *, words: bool = False) -> Heat:
+    def moved(self, heat: Heat, *, words: bool = False, weight: int = 1) -> Heat:
         """The heat after a move at this look."""
-        return heat.moved(now_us=self.now_us, gap_us=self.gap_us, words=words, teaching=self.teaching)
+        return heat.moved(
+            now_us=self.now_us, gap_us=self.gap_us, words=words, teaching=self.teaching, weight=weight
+        )
 
     def contrasted(self, heat: Heat, sure: bool) -> Heat:
         """The heat after two fetches of this look differed; `sure`: neither shows what was told."""

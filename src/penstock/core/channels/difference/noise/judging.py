@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.core.channels.difference.hunks import Hunk, joined
 from penstock.core.channels.difference.noise.heat import COLD, WORD_MOVES
 from penstock.core.channels.difference.noise.memory import GONE, WHOLE, hash_of
-from penstock.core.channels.difference.noise.tokens import is_number, token_at
+from penstock.core.channels.difference.noise.tokens import is_number, is_word_for_number, token_at
 
 if TYPE_CHECKING:
     from penstock.core.channels.difference.noise.evidence import Alignment, Evidence
@@ -50,7 +50,7 @@ class Judge:
         place = self._evidence.places[i]
         if self._lists.is_silent(place):
             return True
-        if not self._lists.is_shuffled(place):
+        if not self._lists.is_shuffled(place) and not self._roles_mute(place):
             return False
         return self._may_differ(i, text)
 
@@ -64,7 +64,7 @@ class Judge:
             slot is not None
             and self._is_moving(place, WHOLE)
             and evidence.is_muted(slot.heat.get(WHOLE, COLD), evidence.told[i], WHOLE)
-        )
+        ) or (self._is_moving(place, WHOLE) and evidence.roles.may_go(i))
 
     def _may_come(self, text: str, place: str) -> bool:
         if self._lists.is_silent(place):
@@ -72,9 +72,9 @@ class Judge:
         if not self._is_moving(place, WHOLE):
             return False
         stranger = self._evidence.pool.get(hash_of(place, text))
-        return stranger is not None and (
-            stranger.calm or self._evidence.timing.mutes(stranger.heat, WORD_MOVES)
-        )
+        if stranger is not None and (stranger.calm or self._evidence.timing.mutes(stranger.heat, WORD_MOVES)):
+            return True
+        return self._evidence.roles.may_come(place, text)
 
     def _may_differ(self, i: int, text: str) -> bool:
         evidence = self._evidence
@@ -84,7 +84,12 @@ class Judge:
         now = evidence.deviation(i, text)
         if i in evidence.common and place not in self._unmuted:  # only what both show
             now = {key: value for key, value in now.items() if evidence.common[i].get(key) == value}
-        return self._is_calm(i, now)
+        if self._is_calm(i, now):
+            return True
+        return self._is_moving(place, WHOLE) and evidence.roles.may_differ(i, text, now)
+
+    def _roles_mute(self, place: str) -> bool:
+        return self._is_moving(place, WHOLE) and self._evidence.roles.mutes(place)
 
     def _is_moving(self, place: str, key: int) -> bool:
         """Whether what was learned about a place, or about tokens at it, is to be used."""
@@ -106,10 +111,13 @@ class Judge:
         told, place = evidence.told[i], evidence.places[i]
         is_moving = self._is_moving(place, key)
         if slot is not None:
+            heat = slot.heat.get(key, COLD)
             is_known = key in slot.calm and slot.now.get(key) == value
             if is_known and key not in slot.heat:
                 return True  # a clock
-            if is_moving and (is_known or evidence.is_muted(slot.heat.get(key, COLD), told, key)):
+            if not heat.sure and key >= 0 and is_word_for_number(token_at(told, key), value):
+                return False  # a count that moves says nothing about "none" or "closed" in its place
+            if is_moving and (is_known or evidence.is_muted(heat, told, key)):
                 return True
         if key < 0:
             return False

@@ -46,10 +46,12 @@ class Learner:
         for i in evidence.slots:
             if i not in slots and i < len(evidence.told):
                 slots[i] = self._moved_to(i, {})
-        for key in evidence.pool.keys() - self._strangers.keys():
-            self._strangers[key] = self._left(evidence.pool[key])
+        for key, stranger in evidence.pool.items():
+            if key not in self._strangers:
+                self._strangers[key] = self._left(stranger) if stranger.here else stranger
         evidence.slots = {i: slot for i, slot in slots.items() if slot is not None}
         evidence.pool = self._strangers
+        evidence.roles.count()
         self._count_lists(look)
         evidence.remember_variants()
 
@@ -66,10 +68,10 @@ class Learner:
         told, now = evidence.told[i], evidence.deviation(i, text)
         if WHOLE in now:
             evidence.variants[hash_of(evidence.places[i], text)] = i
-            return self._moved_to(i, now)
+            return self._moved_to(i, now, text)
         before = evidence.slots.get(i)
         was = before.now if before is not None else {}
-        slot = self._moved_to(i, now)
+        slot = self._moved_to(i, now, text)
         if slot is None:
             return None
         for key, value in slot.now.items():
@@ -78,8 +80,8 @@ class Learner:
                 self._columns.setdefault(evidence.column(i, key), []).append((i, key))
         return slot
 
-    def _moved_to(self, i: int, now: dict[int, str]) -> Slot | None:
-        """The slot of a told line after a look at which it deviates like this."""
+    def _moved_to(self, i: int, now: dict[int, str], text: str = "") -> Slot | None:
+        """The slot of a told line after a look at which it deviates like this, by being this text."""
         evidence = self._evidence
         before = slot_at(evidence, i)
         if not now and not before.now and not before.heat:
@@ -90,6 +92,7 @@ class Learner:
         keys = {**before.now, **now}
         if WHOLE in keys or GONE in keys:  # the tokens of another line, or of none, say nothing of this one
             keys = {key: "" for key in keys if key < 0}
+        has_moved = False
         for key in keys:
             was, new = before.now.get(key), now.get(key)
             if was == new:
@@ -105,14 +108,27 @@ class Learner:
             if trusted and evidence.is_clock(old_text, new_text, since_us=since_us):
                 calm.append(key)
                 continue
+            has_moved = True
             words = key < 0 or not is_number(token_at(told, key))
             heat[key] = self._timing.moved(heat.get(key, COLD), words=words)
             if evidence.is_muted(heat[key], told, key):
                 calm.append(key)
             if key in (WHOLE, GONE):
                 self._count_churn(i, key, was, new)
+        if has_moved:
+            self._count_role(i, now, text)
         calm = [key for key in calm if key in now]
         return Slot(i, evidence.now_us, now, tuple(calm), heat, self._passed(before, now))
+
+    def _count_role(self, i: int, now: dict[int, str], text: str) -> None:
+        if self._evidence.lists.is_silent(self._evidence.places[i]):
+            return
+        if GONE in now:
+            self._evidence.roles.goes(i)
+        elif now:
+            self._evidence.roles.differs(i, text, now)
+        else:
+            self._evidence.roles.comes(self._evidence.places[i], self._evidence.told[i])
 
     def _count_churn(self, i: int, key: int, was: str | None, new: str | None) -> None:
         churn, place = self._churn, self._evidence.places[i]
@@ -147,12 +163,12 @@ class Learner:
         heat = self._timing.moved(before.heat if before else COLD, words=True)
         calm = self._timing.mutes(heat, WORD_MOVES)
         self._strangers[key] = Stranger(True, heat, calm)
+        if not self._evidence.lists.is_silent(place):
+            self._evidence.roles.comes(place, text)
         self._churn.won[place] += 1
         self._churn.back[place] += before is not None
 
     def _left(self, stranger: Stranger) -> Stranger:
-        if not stranger.here:
-            return stranger
         return Stranger(False, self._timing.moved(stranger.heat, words=True), False)
 
     def _mates(self, i: int, key: int) -> int:

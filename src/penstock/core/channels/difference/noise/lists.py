@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.channels.difference.noise.calendar import DAY_S, moments
-from penstock.core.channels.difference.noise.heat import COLD, NUMBER_MOVES, WORD_MOVES
+from penstock.core.channels.difference.noise.heat import COLD, COLUMN_MOVES, NUMBER_MOVES, WORD_MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -97,18 +97,20 @@ class Lists:
             self.orders = {**self.orders, place: heat}
 
     def count_column(self, column: int, lines: int, *, of: int, is_sorted: bool) -> None:
-        """Count a column whose number moved in several lines: at one look, or while looks only teach.
+        """Count a column whose number moved; twice, if it did in several lines, or while looks only teach.
 
         `of`: lines of the column, if it holds prices or versions, most of which have to move. `is_sorted`: a
         line went elsewhere with its number, so one line is evidence enough that the list is sorted by it.
         """
         teaching = self._timing.teaching
-        least = 1 if is_sorted else 2 if teaching else MASS
-        if lines >= least and lines >= MOST * of:
-            heat = self.columns.get(column, COLD)
-            for _ in range(2 if teaching else 1):
-                heat = self._timing.moved(heat)
-            self.columns = {**self.columns, column: heat}
+        is_mass = lines >= (1 if is_sorted else 2 if teaching else MASS)
+        if of and not (is_mass and lines >= MOST * of):
+            return
+        weight = 2 if is_mass else 1
+        heat = self.columns.get(column, COLD)
+        for _ in range(2 if teaching and weight > 1 else 1):
+            heat = self._timing.moved(heat, weight=weight)
+        self.columns = {**self.columns, column: heat}
 
     def contrast(
         self,
@@ -144,7 +146,7 @@ class Lists:
 
     def mutes_column(self, column: int) -> bool:
         """Whether the numbers of a column are not told."""
-        return self._moving and self._timing.mutes(self.columns.get(column, COLD), NUMBER_MOVES)
+        return self._moving and self._timing.mutes(self.columns.get(column, COLD), COLUMN_MOVES)
 
 
 def _clock_of(line: str) -> float | None:

@@ -9,13 +9,28 @@ from xxhash import xxh3_64_intdigest
 
 from penstock import limits
 from penstock.core.channels.difference.hunks import Hunk
-from penstock.core.channels.difference.noise.heat import COLD, NUMBER_MOVES, QUIET_LOOKS, WORD_MOVES, Heat
+from penstock.core.channels.difference.noise.heat import (
+    COLD,
+    COLUMN_MOVES,
+    NUMBER_MOVES,
+    QUIET_LOOKS,
+    ROLE_MOVES,
+    WORD_MOVES,
+    Heat,
+)
 from penstock.core.channels.difference.noise.slots import moved_lines
-from penstock.core.channels.difference.noise.tokens import is_stated, rekeyed, token_at
+from penstock.core.channels.difference.noise.tokens import (
+    column,
+    is_number,
+    is_stated,
+    rekeyed,
+    token_at,
+    tokens,
+)
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 
 def hash_of(place: str, text: str) -> int:
@@ -85,6 +100,10 @@ class Memory(msgspec.Struct, frozen=True):
     """Places that a person wants to hear of, whatever they do."""
     tables: dict[str, int] = {}
     """Places that may be timetables: seconds from now to the time that a line named when it went."""
+    roles: dict[str, Heat] = {}
+    """Places whose lines take turns in wordings that were seen there before."""
+    wordings: dict[int, int] = {}
+    """Wordings of lines that changed, by hash of place and text without numbers: when seen, in seconds."""
 
     @property
     def teaching(self) -> bool:
@@ -141,6 +160,11 @@ def muted_places(
             found.append(
                 MutedPlace(place, "", "order", _evidence(heat, "the order of its lines"), heat.at_us)
             )
+    for place, heat in memory.roles.items():
+        if place not in memory.unmuted and is_muted(heat, ROLE_MOVES):
+            found.append(MutedPlace(place, "", "known words", _ROLE, heat.at_us))
+    columns = {at: heat for at, heat in memory.columns.items() if is_muted(heat, COLUMN_MOVES)}
+    found += _muted_columns(columns, memory.unmuted, lines, places)
     for slot in sorted(memory.slots, key=lambda slot: slot.line):
         if slot.line >= len(lines) or places[slot.line] in memory.unmuted:
             continue
@@ -151,6 +175,25 @@ def muted_places(
                 what = f"'{part}'" if part else "this line"
                 found.append(MutedPlace(places[slot.line], text, part, _evidence(heat, what), heat.at_us))
     return found
+
+
+_ROLE: Final = "Its lines took turns in words that had stood there before. New words are told."
+
+
+def _muted_columns(
+    columns: dict[int, Heat], unmuted: Collection[str], lines: Sequence[str], places: Sequence[str]
+) -> list[MutedPlace]:
+    """Columns of numbers, each with the first line that has it."""
+    found: dict[int, MutedPlace] = {}
+    for text, place in zip(lines, places, strict=True) if columns else ():
+        if place in unmuted:
+            continue
+        for n, token in enumerate(tokens(text)):
+            at = hash_of(place, column(text, 2 * n + 1)) if is_number(token) else 0
+            if at in columns and at not in found:
+                said = "This number changed in this line and others like it, at several looks."
+                found[at] = MutedPlace(place, text, token, said, columns[at].at_us)
+    return list(found.values())
 
 
 def need_of(token: str, key: int) -> int:
@@ -188,6 +231,8 @@ def bounded(memory: Memory) -> Memory:
         orders=_latest(memory.orders),
         columns=_latest(memory.columns),
         tables=dict([*memory.tables.items()][-limits.NOISE_PLACES :]),
+        roles=_latest(memory.roles),
+        wordings=_newest(memory.wordings),
     )
 
 
@@ -197,9 +242,16 @@ def _latest(heats: dict[_Key, Heat]) -> dict[_Key, Heat]:
     return dict(sorted(heats.items(), key=lambda each: each[1].at_us)[-limits.NOISE_PLACES :])
 
 
+def _newest(wordings: dict[int, int]) -> dict[int, int]:
+    if len(wordings) <= limits.NOISE_WORDINGS:
+        return wordings
+    return dict([*wordings.items()][-limits.NOISE_WORDINGS :])
+
+
 def unmuted(memory: Memory, place: str, places: Sequence[str]) -> Memory:
     """The memory after a person asked to hear of a place; ChannelError if the page has no such place."""
-    if place not in places and place not in memory.places and place not in memory.orders:
+    known = (places, memory.places, memory.orders, memory.roles)
+    if not any(place in each for each in known):
         raise ChannelError(f"the page has no place {place!r}: `channels why` names those that are muted")
     if place in memory.unmuted:
         return memory

@@ -1,10 +1,10 @@
 """Slots: which line of one look is which line of another, by text, then by place and likeness.
 
 Lines that are equal, in order, belong together. Between them, lines at the same place belong together if they
-differ in numbers only, then if they are alike, then if each is the only one of its place. Where that leaves
-lines alone that differ in numbers only, an equal line stood in their way by chance ("Bob, 5 hours ago" is now
-another post of Bob): then shapes are paired first, as many as possible. Pairs never cross, so what is left
-over can be written as a delta.
+are rows that begin with the same name, then if they differ in numbers only, then if they are alike, then if
+each is the only one of its place. Where that leaves lines alone that differ in numbers only, an equal line
+stood in their way by chance ("Bob, 5 hours ago" is now another post of Bob): then shapes are paired first, as
+many as possible. Pairs never cross, so what is left over can be written as a delta.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from penstock.core.channels.difference.hunks import Hunk, hunks
-from penstock.core.channels.difference.noise.tokens import is_named, likeness, skeleton
+from penstock.core.channels.difference.noise.tokens import head_of, is_named, likeness, skeleton
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -55,8 +55,8 @@ def aligned(
     lone: Callable[[int], bool] = lambda _: True,
 ) -> list[LineBlock]:
     """Differences of two looks; `lone` says whether an old line may be paired with an unlike one."""
-    here = [(tags_of(place), line) for line, place in zip(old, old_places, strict=True)]
-    there = [(tags_of(place), line) for line, place in zip(new, new_places, strict=True)]
+    here = list(zip(map(tags_of, old_places), old, strict=True))
+    there = list(zip(map(tags_of, new_places), new, strict=True))
     whole = hunks(here, there)
     if not whole:
         return []
@@ -109,7 +109,12 @@ class _Both:
         """Pairs within a hunk: same but for numbers, then the same text elsewhere, then alike, then alone."""
         if hunk.old == hunk.old_end or hunk.new == hunk.new_end:
             return []
-        found = self._equal(hunk, _shape, self._moved)
+        if hunk.old_end - hunk.old == 1 == hunk.new_end - hunk.new:
+            return self._single(hunk.old, hunk.new)
+        found = self._headed(hunk)
+        for part in list(_between(hunk, found)):
+            found += self._equal(part, _shape, self._moved)
+        found.sort()
         for part in list(_between(hunk, found)):
             found += self._equal(part, _text, self._moved)
         found.sort()
@@ -128,7 +133,10 @@ class _Both:
         known = span.old_end - span.old
         for block in blocks:
             known -= block.hunk.old_end - block.hunk.old
-            known += sum(_shape(here[i]) == _shape(there[j]) for i, j in block.pairs)
+            known += sum(
+                _shape(here[i]) == _shape(there[j]) or _is_same_head(here[i], there[j])
+                for i, j in block.pairs
+            )
         if len(pairs) <= known:
             return blocks
         rest = _Both(here, there, list(_gaps(span, pairs)), self._lone)
@@ -159,6 +167,30 @@ class _Both:
                 if j not in new:
                     came.add(_shape(self._there[j]))
         return not gone.isdisjoint(came)
+
+    def _single(self, i: int, j: int) -> _Pairs:
+        """One line in the place of another: the pair, unless one of them only moved or they are unlike."""
+        old, new = self._here[i], self._there[j]
+        if old[0] != new[0]:
+            return [(i, j)] if old[1] == new[1] else []
+        if _is_same_head(old, new) or (_shape(old) == _shape(new) and not {old, new} & self._moved):
+            return [(i, j)]
+        if i in self._strays[0] or j in self._strays[1]:
+            return []
+        return [(i, j)] if likeness(old[1], new[1]) >= ALIKE or self._lone(i) else []
+
+    def _headed(self, hunk: Hunk) -> _Pairs:
+        """Pairs of rows that begin with the same name, which no other row of the hunk has."""
+        a = _lone_heads(self._here, hunk.old, hunk.old_end)
+        if not a:
+            return []
+        b = _lone_heads(self._there, hunk.new, hunk.new_end)
+        found: _Pairs = []
+        for head, i in a.items():
+            j = b.get(head, -1)
+            if j >= 0 and (not found or j > found[-1][1]):
+                found.append((i, j))
+        return found
 
     def _equal(self, hunk: Hunk, key: Callable[[_Line], object], moved: Collection[_Line] = ()) -> _Pairs:
         """Pairs with the same key, in order; lines that only moved are not paired with others."""
@@ -201,6 +233,22 @@ def _lone_shapes(lines: Iterable[tuple[int, _Line]]) -> dict[object, int]:
     shapes = [(n, _shape(line)) for n, line in lines if is_named(line[1])]
     counts = Counter(shape for _, shape in shapes)
     return {shape: n for n, shape in shapes if counts[shape] == 1}
+
+
+def _lone_heads(lines: Sequence[_Line], start: int, end: int) -> dict[_Line, int]:
+    """Lines by tags and head, if no other one has the same."""
+    found: dict[_Line, int] = {}
+    for n in range(start, end):
+        head = head_of(lines[n][1])
+        if head:
+            key = lines[n][0], head
+            found[key] = -1 if key in found else n
+    return {key: n for key, n in found.items() if n >= 0}
+
+
+def _is_same_head(old: _Line, new: _Line) -> bool:
+    head = head_of(old[1])
+    return head != "" and old[0] == new[0] and head == head_of(new[1])
 
 
 def _text(line: _Line) -> object:

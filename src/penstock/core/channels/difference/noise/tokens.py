@@ -41,6 +41,9 @@ _VERSION: Final = re.compile(r"[vV]?\d+(?:\.(?!\d{3}(?:\.|$))\d+){2,}")
 _PRICED: Final = re.compile(r"([A-Z]{3})?\d+([A-Z]{3})?")
 """A price that is written in one piece, as EUR20."""
 
+_HEAD: Final = re.compile(r"([^|:]{0,39}[^\W\d_][^|:]{0,39}?)(?: \||:)")
+"""A name of a row: up to a colon or the end of its first cell, with a letter."""
+
 Deviation: TypeAlias = dict[int, str]
 
 
@@ -63,6 +66,13 @@ def tokens(line: str) -> tuple[str, ...]:
 def skeleton(line: str) -> str:
     """The line with every number and code as #: the same for lines that differ in these only."""
     return _CODE.sub("#", line)
+
+
+@lru_cache(maxsize=8_192)
+def head_of(line: str) -> str:
+    """The name that a row begins with: its first cell, or what stands before a colon; empty: none."""
+    found = _HEAD.match(line)
+    return found[1] if found else ""
 
 
 @lru_cache(maxsize=8_192)
@@ -102,6 +112,12 @@ def is_stated(line: str, key: int) -> bool:
     return any(is_currency(found[beside]) for beside in (n - 1, n + 1) if 0 <= beside < len(found))
 
 
+@lru_cache(maxsize=8_192)
+def has_stated(line: str) -> bool:
+    """Whether a line has a price or a version."""
+    return any(is_stated(line, 2 * n + 1) for n in range(len(tokens(line)))) if is_number(line) else False
+
+
 def is_currency(token: str) -> bool:
     """Whether a token is the sign or the code of a currency."""
     return token in _CURRENCIES or (len(token) == 1 and unicodedata.category(token) == "Sc")
@@ -110,6 +126,11 @@ def is_currency(token: str) -> bool:
 def is_number(token: str) -> bool:
     """Whether a token has a digit: a number, a code, a date."""
     return _DIGIT.search(token) is not None
+
+
+def is_word_for_number(old: str, new: str) -> bool:
+    """Whether a word stands where a number stood."""
+    return is_number(old) and not is_number(new) and _LETTER.search(new) is not None
 
 
 @lru_cache(maxsize=4_096)
