@@ -20,18 +20,19 @@ from penstock_lab.bench.diff.subscription import (
     moments,
 )
 
-NOISES = {**split.SEEN_NOISES, **split.HELD_OUT_NOISES, **split.FRESH_NOISES}
+NOISES = {**split.SEEN_NOISES, **split.HELD_OUT_NOISES, **split.LAST_NOISES}
 EDITS = {**split.SEEN_EDITS, **split.HELD_OUT_EDITS}
 
 
 def test_no_kind_is_seen_and_held_out() -> None:
     assert not set(split.SEEN_NOISES) & set(split.HELD_OUT_NOISES)
-    assert not set(split.FRESH_NOISES) & {*split.SEEN_NOISES, *split.HELD_OUT_NOISES}
+    assert not set(split.LAST_NOISES) & {*split.SEEN_NOISES, *split.HELD_OUT_NOISES}
+    assert {**split.FIRST_NOISES, **split.BOARD_NOISES, **split.FRESH_NOISES} == split.SEEN_NOISES
     assert not set(split.SEEN_EDITS) & set(split.HELD_OUT_EDITS)
     assert not set(split.DRAWN_NOISES) & set(split.ONCE_HELD_OUT_NOISES)
-    assert {**split.DRAWN_NOISES, **split.ONCE_HELD_OUT_NOISES} == split.SEEN_NOISES
-    assert split.halves(split.SEEN_NOISES)[1] == split.ONCE_HELD_OUT_NOISES
-    assert split.halves(split.SEEN_NOISES, seed=18)[1] != split.ONCE_HELD_OUT_NOISES
+    assert {**split.DRAWN_NOISES, **split.ONCE_HELD_OUT_NOISES} == split.FIRST_NOISES
+    assert split.halves(split.FIRST_NOISES)[1] == split.ONCE_HELD_OUT_NOISES
+    assert split.halves(split.FIRST_NOISES, seed=18)[1] != split.ONCE_HELD_OUT_NOISES
 
 
 @pytest.mark.parametrize("name", NOISES)

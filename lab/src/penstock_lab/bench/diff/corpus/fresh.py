@@ -1,7 +1,6 @@
-"""Kinds of noise that were written down before the model was last changed, and judged once, after that.
+"""Kinds of noise that were written down before the model of decision 0040 and judged once, after it.
 
-Nobody looked at what the model makes of them before it was finished: they say what it does with noise that
-had no part in making it, as far as those who make a model can write such noise themselves.
+What it made of them showed that lists of several things were not learned together; they are seen since then.
 """
 
 from __future__ import annotations
