@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -177,6 +178,8 @@ def muted_places(
     return found
 
 
+_SEARCHED: Final = 2_000
+"""Lines that are searched for those of muted columns, which are known by a hash only."""
 _ROLE: Final = "Its lines took turns in words that had stood there before. New words are told."
 
 
@@ -185,7 +188,9 @@ def _muted_columns(
 ) -> list[MutedPlace]:
     """Columns of numbers, each with the first line that has it."""
     found: dict[int, MutedPlace] = {}
-    for text, place in zip(lines, places, strict=True) if columns else ():
+    for text, place in islice(zip(lines, places, strict=True), _SEARCHED if columns else 0):
+        if len(found) == len(columns):
+            break
         if place in unmuted:
             continue
         for n, token in enumerate(tokens(text)):
