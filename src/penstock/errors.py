@@ -28,7 +28,7 @@
     │   ├── BadAddress            not the URL of a page or feed
     │   └── ChannelRefused        the address, the host or another channel is not allowed
     │       └── ChannelsFull      the limit of channels or subscriptions is reached
-    ├── ClusterError              invalid ids or levels of a ring of nodes
+    ├── ClusterError              invalid ids of a ring of nodes, or bytes of another node that are no frame
     ├── SlotError                 invalid parameters of a time slot filter or a flow
     ├── StreamError               invalid options or messages of a reliable stream
     ├── SimulationError           a simulation was set up wrongly, or does not end
@@ -316,7 +316,7 @@ class SlotError(PenstockError):
 
 
 class ClusterError(PenstockError):
-    """Invalid ids or levels of a ring of nodes."""
+    """Invalid ids or levels of a ring of nodes, or bytes of another node that are not a frame."""
 
 
 class StreamError(PenstockError):

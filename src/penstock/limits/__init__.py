@@ -6,6 +6,7 @@ policies.py    policies, payloads and digests from clients and other nodes
 queues.py      queues of receivers
 mqtt.py        MQTT packets and sessions
 client.py      the client
+cluster.py     the cluster: links between nodes
 node.py        the node: configuration, listeners, broker, recorder, control tables
 access.py      passwords and access lists
 http.py        HTTP requests, dashboards, metrics
@@ -21,6 +22,7 @@ spark.py       Spark: the Java it needs, generated streams
 from penstock.limits.access import *
 from penstock.limits.channels import *
 from penstock.limits.client import *
+from penstock.limits.cluster import *
 from penstock.limits.http import *
 from penstock.limits.mqtt import *
 from penstock.limits.node import *

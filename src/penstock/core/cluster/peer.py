@@ -1,0 +1,221 @@
+"""The link to one incarnation of another node, both directions: interest, events, digests, acknowledgements.
+
+The owner gives it the events that are wanted there (`offer`), the filters that are wanted here (`interest`),
+and every frame that comes (`received`). It sends what `frames` returns whenever something has changed, and
+calls `retry` when `timer` says so. Interest and what a node says of itself go ahead of events and do not wait
+for the window; events and retained messages share it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock import limits
+from penstock.core.cluster.backlog import Backlog, LinkAccount
+from penstock.core.cluster.frames import Ack, ack_frame, decode_frame, decode_items, encode_item
+from penstock.core.cluster.interest import OwnInterest, PeerInterest
+from penstock.core.cluster.link import LinkReceiver, LinkSender
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from penstock.core.cluster.backlog import Outgoing
+    from penstock.core.cluster.frames import About, Item
+    from penstock.model.instant import Instant
+
+
+class Received(NamedTuple):
+    """What a frame has brought."""
+
+    items: list[Item]
+    """New items in order; the owner handles them, then sends `acknowledgement`."""
+    again: list[bytes]
+    """Frames to send at once: the other end misses them, or its frame came again."""
+    settled: bool
+    """Whether the other end has acknowledged something new."""
+
+
+class _Flight(NamedTuple):
+    """The events of one frame without acknowledgement."""
+
+    number: int
+    first: int
+    """Serial number of the first event."""
+    events: int
+
+
+class PeerLink:
+    """Everything between this node and one incarnation of another one."""
+
+    def __init__(
+        self,
+        wanted: Iterable[str],
+        filters_of: Callable[[str], Iterable[str]],
+        *,
+        capacity_events: int = limits.CLUSTER_QUEUE_EVENTS,
+        capacity_bytes: int = limits.CLUSTER_QUEUE_BYTES,
+        window_bytes: int = limits.CLUSTER_WINDOW_BYTES,
+    ) -> None:
+        """`wanted` are the filters of this node; `filters_of` finds those of the other node by topic."""
+        self.interest = OwnInterest(wanted)
+        self.theirs = PeerInterest()
+        self.backlog = Backlog(filters_of, capacity_events=capacity_events, capacity_bytes=capacity_bytes)
+        self._sender = LinkSender(window_bytes=window_bytes)
+        self._receiver = LinkReceiver(window_bytes=window_bytes)
+        self._about: bytes | None = None
+        self._snapshot: Iterator[bytes] | None = None
+        self._flights: deque[_Flight] = deque()
+        self._handed = 0
+        self._told_in = 0
+        """Number of the frame in which the interest of this node was last told."""
+        self.connected = True
+        """Whether the other node is in view; while it is not, nothing is sent."""
+
+    # -- to the other node -----------------------------------------------------------------------------------
+
+    def offer(self, out: Outgoing) -> None:
+        """Accept an event for the other node."""
+        self.backlog.offer(out)
+
+    def say(self, about: About) -> None:
+        """Tell the other node about this one; only the last word counts."""
+        self._about = encode_item(about)
+
+    def begin_snapshot(self, items: Iterator[bytes]) -> None:
+        """Send these items besides the events; they are fetched when there is room for them."""
+        self._snapshot = items
+
+    def frames(self, *, now_us: Instant) -> list[bytes]:
+        """Frames to send now."""
+        made: list[bytes] = []
+        while self.connected:
+            items: list[bytes] = []
+            if self._about is not None:
+                items.append(self._about)
+                self._about = None
+            if self.interest.pending:
+                items.append(encode_item(self.interest.told()))
+                self._told_in = self._sender.last + 1
+            first, events = self.backlog.head, 0
+            if self._sender.room:
+                most = min(self._sender.room, limits.CLUSTER_FRAME_BYTES)
+                items += self._next_of_snapshot(most // 2)
+                if not self.backlog.empty:
+                    first = self.backlog.head
+                    taken, events = self.backlog.take(most)
+                    items += taken
+            if not items:
+                break
+            made.append(self._sender.send(b"".join(items), now_us=now_us))
+            if events:
+                self._flights.append(_Flight(self._sender.last, first, events))
+        return made
+
+    def _next_of_snapshot(self, most_bytes: int) -> list[bytes]:
+        items: list[bytes] = []
+        size = 0
+        while self._snapshot is not None and size < most_bytes:
+            item = next(self._snapshot, None)
+            if item is None:
+                self._snapshot = None
+            else:
+                items.append(item)
+                size += len(item)
+        return items
+
+    def timer(self) -> Instant | None:
+        """When to call `retry`."""
+        return self._sender.timer() if self.connected else None
+
+    def retry(self, *, now_us: Instant) -> list[bytes]:
+        """Frames to send again because no acknowledgement has come for long."""
+        return self._sender.retry(now_us=now_us) if self.connected else []
+
+    def lost(self) -> None:
+        """The other node is out of view: send nothing."""
+        self.connected = False
+
+    def renewed(self, *, now_us: Instant) -> list[bytes]:
+        """The same incarnation is in view again; returns the frames to send again."""
+        self.connected = True
+        return self._sender.renewed(now_us=now_us)
+
+    # -- from the other node ---------------------------------------------------------------------------------
+
+    def received(self, frame: bytes, *, now_us: Instant) -> Received:
+        """Read a frame; ClusterError, and nothing has changed, if it is damaged."""
+        found = decode_frame(frame)
+        if isinstance(found, Ack):
+            before = self._sender.acknowledged_upto
+            again = self._sender.acknowledged(found, now_us=now_us)
+            self._land()
+            return Received([], again, self._sender.acknowledged_upto > before)
+        if found.number != self._receiver.upto + 1:
+            self._receiver.takes(found.number)
+            reply = self._receiver.reply(found.number, now_us=now_us)
+            return Received([], [] if reply is None else [ack_frame(reply)], settled=False)
+        items = list(decode_items(found.body))
+        self._receiver.takes(found.number)
+        return Received(items, [], settled=False)
+
+    def acknowledgement(self) -> bytes:
+        """The frame that says what has been taken so far."""
+        return ack_frame(self._receiver.acknowledgement())
+
+    def _land(self) -> None:
+        upto = self._sender.acknowledged_upto
+        while self._flights and self._flights[0].number <= upto:
+            self._handed += self._flights.popleft().events
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    @property
+    def settled(self) -> int:
+        """Serial number up to which every event is in the hands of the other node, or in a digest."""
+        return (self._flights[0].first if self._flights else self.backlog.head) - 1
+
+    @property
+    def told(self) -> bool:
+        """Whether the other node has acknowledged everything that is wanted here."""
+        return not self.interest.pending and self._told_in <= self._sender.acknowledged_upto
+
+    @property
+    def round_trip_us(self) -> int:
+        """Smoothed time from sending a frame to its acknowledgement; 0: not known."""
+        return self._sender.round_trip_us
+
+    @property
+    def resent(self) -> int:
+        """Frames that were sent again."""
+        return self._sender.resent
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Bytes sent and not acknowledged."""
+        return self._sender.in_flight_bytes
+
+    def account(self) -> LinkAccount:
+        """Every event accepted for the other node, and what became of it."""
+        return LinkAccount(
+            accepted=self.backlog.accepted,
+            handed=self._handed,
+            digested=self.backlog.digested,
+            queued=len(self.backlog),
+            in_flight=sum(each.events for each in self._flights),
+            abandoned=self.backlog.abandoned,
+        )
+
+    def abandon(self) -> LinkAccount:
+        """Give the other node up; returns the account, in which nothing waits any more."""
+        self.backlog.abandon()
+        self._snapshot = None
+        account = self.account()
+        self._flights.clear()
+        self.connected = False
+        return LinkAccount(
+            account.accepted,
+            account.handed,
+            account.digested,
+            abandoned=account.abandoned + account.in_flight,
+        )

@@ -1,0 +1,107 @@
+"""One direction of a link: numbers, acknowledgements, window, sending again."""
+
+from __future__ import annotations
+
+from penstock import limits
+from penstock.core.cluster.frames import Ack, Data, decode_frame
+from penstock.core.cluster.link import LinkReceiver, LinkSender
+
+
+def numbers(frames: list[bytes]) -> list[int]:
+    found = [decode_frame(frame) for frame in frames]
+    assert all(isinstance(one, Data) for one in found)
+    return [one.number for one in found if isinstance(one, Data)]
+
+
+def test_frames_are_numbered_from_one_and_kept_until_acknowledged() -> None:
+    sender = LinkSender()
+    sent = [sender.send(b"x", now_us=0) for _ in range(3)]
+    assert numbers(sent) == [1, 2, 3]
+    assert sender.acknowledged_upto == 0
+    sender.acknowledged(Ack(2, 1_000), now_us=500)
+    assert (sender.acknowledged_upto, sender.in_flight) == (2, 1)
+    assert sender.round_trip_us == 500
+
+
+def test_no_more_is_on_its_way_than_the_other_end_takes() -> None:
+    sender = LinkSender(window_bytes=100)
+    assert sender.room == 100
+    sender.send(b"x" * 200, now_us=0)  # a frame larger than the window goes alone
+    assert sender.room == 0
+    sender.acknowledged(Ack(1, 40), now_us=1)
+    assert sender.room == 40  # the other end takes less now
+    sender.send(b"", now_us=1)
+    sender.acknowledged(Ack(2, 1 << 30), now_us=1)
+    assert sender.room == 100  # and never more than this node allows
+
+
+def test_frames_are_sent_again_when_nothing_is_heard_of_them_with_growing_pauses() -> None:
+    sender = LinkSender()
+    assert sender.timer() is None
+    sender.send(b"a", now_us=0)
+    sender.send(b"b", now_us=0)
+    due = sender.timer()
+    assert due == limits.CLUSTER_RETRY_LEAST_US
+    assert sender.retry(now_us=due - 1) == []
+    assert numbers(sender.retry(now_us=due)) == [1, 2]
+    later = sender.timer()
+    assert later is not None
+    assert later - due == 2 * limits.CLUSTER_RETRY_LEAST_US
+    for _ in range(20):
+        now = sender.timer()
+        assert now is not None
+        sender.retry(now_us=now)
+    last = sender.timer()
+    assert last is not None
+    assert last - now == limits.CLUSTER_RETRY_MOST_US
+    sender.acknowledged(Ack(2, 1_000), now_us=last)
+    assert sender.timer() is None
+    assert sender.round_trip_us == 0  # an answer to frames sent twice tells nothing
+
+
+def test_a_renewed_connection_begins_with_what_is_not_acknowledged() -> None:
+    sender = LinkSender()
+    for body in (b"a", b"b", b"c"):
+        sender.send(body, now_us=0)
+    sender.acknowledged(Ack(1, 1_000), now_us=0)
+    assert numbers(sender.renewed(now_us=9)) == [2, 3]
+    assert sender.resent == 2
+
+
+def test_a_receiver_takes_each_frame_once_and_in_order() -> None:
+    receiver = LinkReceiver()
+    assert receiver.takes(1)
+    assert not receiver.takes(1)
+    assert not receiver.takes(3)
+    assert receiver.takes(2)
+    assert receiver.takes(3)
+    assert receiver.upto == 3
+    assert receiver.repeated == 1
+
+
+def test_a_receiver_asks_for_what_is_missing_and_not_too_often() -> None:
+    receiver = LinkReceiver()
+    receiver.takes(1)
+    asked = receiver.reply(3, now_us=0)
+    assert asked is not None
+    assert (asked.upto, asked.missing) == (1, True)
+    assert receiver.reply(4, now_us=limits.CLUSTER_ASK_US - 1) is None
+    assert receiver.reply(4, now_us=limits.CLUSTER_ASK_US) == asked
+    again = receiver.reply(1, now_us=0)
+    assert again is not None
+    assert not again.missing
+
+
+def test_a_sender_answers_a_request_for_missing_frames() -> None:
+    sender = LinkSender()
+    for body in (b"a", b"b", b"c"):
+        sender.send(body, now_us=0)
+    assert numbers(sender.acknowledged(Ack(1, 1_000, missing=True), now_us=1)) == [2, 3]
+
+
+def test_an_acknowledgement_of_frames_never_sent_changes_nothing() -> None:
+    sender = LinkSender()
+    sender.send(b"a", now_us=0)
+    assert sender.acknowledged(Ack(7, 0, missing=True), now_us=1) == []
+    assert sender.in_flight == 1
+    assert sender.room > 0
