@@ -13,6 +13,7 @@ from penstock.node.broker.status import (
     SubscriptionStatus,
 )
 from penstock.node.channels.status import ChannelsStatus, PollCounts
+from penstock.node.cluster.status import ClusterStatus, LinkFigures, LinkRow, MemberRow
 from penstock.node.notify.status import NotifyFigures
 from penstock.node.observe.status import NodeStatus
 from penstock.node.slots.status import FlowsStatus, SlotsStatus
@@ -26,6 +27,29 @@ from penstock.node.streams.status import (
     StreamsStatus,
 )
 
+LINK_EVENTS = LinkFigures(accepted=10, handed=4, digested=1, queued=2, in_flight=2, abandoned=1, received=7)
+CLUSTER = ClusterStatus(
+    cluster="ward",
+    node="n1",
+    incarnation=1,
+    zone="east",
+    address="tcp/127.0.0.1:7447",
+    clients=("mqtt://127.0.0.1:1883",),
+    load=3,
+    members=(
+        MemberRow(
+            "n2", 2, "here", 5_000_000, "west", ("mqtt://10.0.0.2:1883",), "", 2, "0.1.0", LinkFigures()
+        ),
+        MemberRow("n3", 3, "away", 1_000_000, "", (), "", 0, "", LinkFigures()),
+    ),
+    links=(
+        LinkRow("n2", True, 5, LINK_EVENTS, 200, 300, 1, 0, 1_500),
+        LinkRow("n3", False, 0, LinkFigures(), 0, 0, 0, 0, 0),
+    ),
+    events=LINK_EVENTS,
+    total=LINK_EVENTS,
+    balanced=True,
+)
 LOG = LogRow(
     kind="file",
     messages=20,
@@ -208,4 +232,5 @@ def whole_node() -> NodeStatus:
             taken=100, sent=50, digested=30, waiting=15, forgotten=5, subscribers=7, failing=2
         ),
         streams=STREAMS,
+        cluster=CLUSTER,
     )

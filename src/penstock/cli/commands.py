@@ -57,6 +57,9 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "flows": CommandEntry(
         "penstock.cli.flows", "app", "Flows of constant rate: at a node, or recorded.", OPERATE
     ),
+    "cluster": CommandEntry(
+        "penstock.cli.cluster", "app", "The cluster of a running node: nodes, links, account.", OPERATE
+    ),
     "config": CommandEntry("penstock.cli.config", "app", "Check and show a node's configuration.", OPERATE),
     "passwd": CommandEntry(
         "penstock.cli.passwd", "passwd", "Hash a password for an entry of `users`.", OPERATE

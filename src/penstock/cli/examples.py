@@ -23,6 +23,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "streams write": "penstock streams write orders orders/new --writer import-1 < orders.txt",
     "context add": "penstock context add home mqtts://nas.local -u ann --password-file pw --use",
     "context use": "penstock context use home",
+    "cluster status": "penstock cluster status --node nas.local --watch",
     "config check": "penstock config check penstock.yaml --strict",
     "config schema": "penstock config schema > penstock.schema.json",
     "config init": "penstock config init penstock.yaml",

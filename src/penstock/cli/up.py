@@ -14,6 +14,7 @@ import typer
 
 from penstock.cli.config import named_or_usual
 from penstock.cli.output import JsonFlag
+from penstock.node.config.cluster import DEFAULT_NAME, ClusterSettings
 from penstock.node.config.schema import Config
 
 
@@ -21,6 +22,12 @@ def _renamed(context: typer.Context, option: typer.CallbackParam, given: bool) -
     if given:
         old = option.opts[0]
         context.fail(f"'{old}' is now '{old.replace('web', 'channels')}'")
+
+
+def _joining(cluster: ClusterSettings, addresses: list[str]) -> ClusterSettings:
+    """Settings of a node that joins these addresses besides those of its configuration."""
+    name = cluster.name or DEFAULT_NAME
+    return msgspec.structs.replace(cluster, name=name, join=(*cluster.join, *addresses))
 
 
 def up(
@@ -50,6 +57,13 @@ def up(
         typer.Option(
             "--channels/--no-channels",
             help="Whether a subscription to web/<url> makes the node poll that page.",
+        ),
+    ] = None,
+    join: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Join the cluster of the node at this address, as tcp/10.0.0.1:7447; may be repeated.",
         ),
     ] = None,
     _web: Annotated[
@@ -87,6 +101,8 @@ def up(
             found = msgspec.structs.replace(
                 found, channels=msgspec.structs.replace(found.channels, enabled=channels)
             )
+        if join:
+            found = msgspec.structs.replace(found, cluster=_joining(found.cluster, join))
         return found if data is None else msgspec.structs.replace(found, data=data)
 
     def read() -> LoadedConfig:

@@ -48,7 +48,8 @@ CLUSTER_FORGET_S: Final = 60.0
 """A node that is away for this long is given up: what waits for it is abandoned and told so."""
 
 CLUSTER_JOIN_S: Final = 5.0
-"""A node looks for its cluster, and for another node of its name, at most this long before it serves."""
+"""A node looks for its cluster at most this long before it serves, and waits this long for another node of
+its name to go: longer than the lease of a node that was killed."""
 
 CLUSTER_REFUSED: Final = 1_000
 """Strange nodes that are remembered, so that the log names each of them once."""

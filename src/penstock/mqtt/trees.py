@@ -103,6 +103,20 @@ class TopicTree(Generic[K, V]):
         self._size += new
         return new
 
+    def at(self, filter_: str) -> list[V]:
+        """All values at exactly this filter."""
+        levels = filter_.split("/")
+        deep = levels[-1] == "#"
+        if deep:
+            levels.pop()
+        node = self._root
+        for level in levels:
+            following = _get(node.children, level)
+            if following is None:
+                return []
+            node = following
+        return list(_values(node.deep if deep else node.here))
+
     def remove(self, filter_: str, key: K) -> V | None:
         """Remove the value of a key at a filter; returns it."""
         levels = filter_.split("/")

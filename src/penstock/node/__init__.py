@@ -8,6 +8,7 @@ module that knows all the folders:
     channels/   web pages as topics
     notify/     chat, webhooks and feeds
     streams/    reliable topics
+    cluster/    other nodes: topics across them
     slots/      lanes for flows of constant rate
     broker/     connections, publishing, routing, sessions, delivery, the journal
     outbound/   HTTP requests that the node makes, to servers that others name

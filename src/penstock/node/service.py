@@ -7,6 +7,7 @@ import gc
 import logging
 import resource
 import signal
+import socket
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from penstock.node.channels.service import ChannelService
+    from penstock.node.cluster.service import ClusterService
     from penstock.node.config.read import LoadedConfig
     from penstock.node.config.schema import Listener
     from penstock.node.http import HttpServer
@@ -59,8 +61,11 @@ class Node:
         self.channels: ChannelService | None = None
         """Channels; None: the node watches no pages."""
         self.notify: NotifyService | None = None
-        self.flows: Flows | None = None
         """Notifications to people and programs; None: there are none."""
+        self.flows: Flows | None = None
+        """Flows of constant rate; None: no listener has slots."""
+        self.cluster: ClusterService | None = None
+        """The other nodes; None: this node is on its own."""
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -109,9 +114,7 @@ class Node:
             self._stack.push_async_callback(self.streams.close)
         if config.policy_table:
             await self._follow_policies(config.policy_table)
-        self.broker.start()
-        self._stack.push_async_callback(self._listeners.close)
-        self._stack.push_async_callback(self.broker.close)
+        self._start_broker()
         if any(listener.slots for listener in config.listeners):
             self._start_flows()
         self._stack.callback(self._listeners.stop)
@@ -119,7 +122,9 @@ class Node:
             await self.streams.start()
         if config.channels.enabled:
             await self._start_channels()
-        # No client is let in before sessions, streams and channels are restored.
+        if self.cluster is not None:
+            await self.cluster.start()
+        # No client is let in before sessions, streams and channels are restored, and other nodes are joined.
         await self._listeners.open(config.listeners, config.bounds)
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
@@ -146,6 +151,36 @@ class Node:
         await follower.look()
         self._background.begin(follower.run(limits.CONTROL_LOOK_S), "the policy table is no longer followed")
 
+    def _start_broker(self) -> None:
+        """Start the broker; what is pushed first ends last."""
+        if self.config.cluster.on:
+            self._make_cluster()
+        self.broker.start()
+        self._stack.push_async_callback(self._listeners.close)
+        self._stack.push_async_callback(self.broker.close)
+        if self.cluster is not None:
+            self._stack.callback(self.cluster.stop)
+
+    def _make_cluster(self) -> None:
+        """Prepare to join; this node leaves the cluster after its clients have left it."""
+        from penstock.core.cluster.view import Sighting  # noqa: PLC0415  # most nodes are on their own
+        from penstock.node.cluster.service import ClusterService  # noqa: PLC0415
+        from penstock.node.cluster.zenoh_fabric import ZenohFabric  # noqa: PLC0415
+
+        settings = self.config.cluster
+        name = settings.node or f"{socket.gethostname()}-{self.config.listeners[0].port}"
+        own = Sighting(settings.name, name, self.broker.clock())
+        cluster = ClusterService(
+            self.broker, settings, own=own, fabric=ZenohFabric(settings, own), about=self._addresses
+        )
+        self._stack.push_async_callback(cluster.close)
+        self.observed.cluster = self.cluster = cluster
+
+    def _addresses(self) -> tuple[tuple[str, ...], str]:
+        """Addresses for MQTT clients, and that of the API, as other nodes are told."""
+        api = "" if self.http_port is None else _http_url(self.config.http.host, self.http_port)
+        return tuple(_url(one) for one in self._listeners.listeners), api
+
     def _start_flows(self) -> None:
         from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes do without
         from penstock.node.slots.publisher import add_flows  # noqa: PLC0415
@@ -170,6 +205,16 @@ class Node:
         self.observed.channels = channels
         if channels.table is not None:
             self.observed.tables.append(channels.table)
+
+    async def _start_channels(self) -> None:
+        from penstock.node.channels.service import ChannelService  # noqa: PLC0415  # most nodes watch no pages
+
+        self.channels = ChannelService(self.broker, self.config)
+        if self.config.notify.on:
+            await self._start_notify(self.channels)
+        self._stack.push_async_callback(self.channels.close)
+        await self.channels.start()
+        self.observed.channels = self.channels
 
     async def _start_notify(self, channels: ChannelService) -> None:
         """Start notifications before the channels, so that they stop after them and get the last changes."""
@@ -314,9 +359,16 @@ def about(node: Node) -> dict[str, Any]:
         else {
             "host": config.http.host,
             "port": node.http_port,
-            "url": f"http://{_host(config.http.host)}:{node.http_port}/",
+            "url": _http_url(config.http.host, node.http_port),
         },
         "streams": None if node.streams is None else _streams(node.streams),
+        "cluster": None
+        if node.cluster is None
+        else {
+            "name": node.cluster.own.cluster,
+            "node": node.cluster.own.name,
+            "address": node.cluster.address,
+        },
         "data": config.data,
     }
 
@@ -340,6 +392,10 @@ def _url(listener: Listener) -> str:
     scheme = {"tcp": "mqtt", "tls": "mqtts", "websocket": "ws", "websockets": "wss"}[listener.kind]
     path = listener.path if listener.websocket else ""
     return f"{scheme}://{_host(listener.host)}:{listener.port}{path}"
+
+
+def _http_url(host: str, port: int) -> str:
+    return f"http://{_host(host)}:{port}/"
 
 
 def _host(host: str) -> str:

@@ -28,12 +28,10 @@ def test_events_leave_in_order_as_many_as_fit_in_a_frame_and_at_least_one() -> N
     for seq in range(4):
         queue.offer(outgoing("a", seq))
     each = len(outgoing("a", 0).data)
-    items, events = queue.take(2 * each)
-    assert (events, [one.number for one in decode_items(b"".join(items)) if isinstance(one, Carried)]) == (
-        2,
-        [0, 1],
-    )
-    assert queue.take(1)[1] == 1
+    taken = queue.take(2 * each)
+    found = [one.number for one in decode_items(b"".join(taken.items)) if isinstance(one, Carried)]
+    assert (len(taken.events), found) == (2, [0, 1])
+    assert len(queue.take(1).events) == 1
     assert (queue.head, len(queue)) == (4, 1)
 
 
@@ -41,13 +39,13 @@ def test_the_oldest_go_and_digests_of_each_filter_leave_first() -> None:
     queue = backlog(2)
     for seq, topic in enumerate(["a", "b", "a", "a"]):
         queue.offer(outgoing(topic, seq))
-    items, events = queue.take(1 << 20)
-    found = list(decode_items(b"".join(items)))
+    taken = queue.take(1 << 20)
+    found = list(decode_items(b"".join(taken.items)))
     told = {one.filter: from_bytes(one.digest) for one in found if isinstance(one, Told)}
     assert isinstance(found[0], Told)
     assert {filter_: digest.count for filter_, digest in told.items()} == {"a": 1, "#": 2}
     assert told["#"].causes == ((LINK_FULL, 2),)
-    assert (events, queue.digested, queue.empty) == (2, 2, True)
+    assert (len(taken.events), queue.digested, queue.empty) == (2, 2, True)
 
 
 def test_a_digest_of_a_publisher_stays_what_it_stands_for() -> None:
@@ -57,7 +55,7 @@ def test_a_digest_of_a_publisher_stays_what_it_stands_for() -> None:
     event = Event("b", payload, ts_us=1, properties=(JSON_MARK,))
     queue.offer(Outgoing(event, b"\0\0\0\0"))
     queue.offer(outgoing("b", 2))
-    told = next(iter(decode_items(b"".join(queue.take(1)[0][:1]))))
+    told = next(iter(decode_items(b"".join(queue.take(1).items[:1]))))
     assert isinstance(told, Told)
     assert from_bytes(told.digest).count == 40
 
@@ -79,6 +77,18 @@ def test_one_event_larger_than_the_queue_is_kept() -> None:
     assert (len(queue), queue.digested) == (1, 1)
 
 
+def test_a_queue_takes_over_what_waits_for_the_link_before() -> None:
+    before, after = backlog(2), backlog(2)
+    for seq, topic in enumerate(["a", "b", "a"]):
+        before.offer(outgoing(topic, seq))
+    after.offer(outgoing("b", 9))
+    after.inherit(before)
+    assert (before.accepted, before.digested, before.empty, before.bytes) == (1, 1, True, 0)
+    assert (after.accepted, after.digested, len(after)) == (3, 1, 2)
+    told = {filter_: digest.count for filter_, digest in after.take(1 << 20).told}
+    assert told == {"a": 1, "#": 2}
+
+
 STEPS = st.lists(st.one_of(st.sampled_from("ab"), st.integers(1, 200)), max_size=60)
 
 
@@ -93,9 +103,12 @@ def test_every_event_has_left_or_waits_or_is_counted_for_each_of_its_filters(
 
     def taken(most: int) -> None:
         nonlocal left
-        items, events = queue.take(most)
-        left += events
-        for one in decode_items(b"".join(items)):
+        found = queue.take(most)
+        if most % 3 == 0:  # the other node has not had it
+            queue.give_back(found)
+            return
+        left += len(found.events)
+        for one in decode_items(b"".join(found.items)):
             if isinstance(one, Told):
                 seen[one.filter] += from_bytes(one.digest).count
             else:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.cluster import frames
-from penstock.core.cluster.frames import About, Ack, Carried, Told, Wants
+from penstock.core.cluster.frames import About, Ack, Carried, Item, Told, Wants
 from penstock.errors import ClusterError
 
-ITEMS = [
+ITEMS: list[Item] = [
     Carried(7, "ward/1", b"\x00payload", 1_000, "n1", 3, 2, True, b"\x05props", 99, (5, "n1", 7), True),
     Carried(0, "", b"", -1),
     Told("ward/+", b"\xd1digest"),
@@ -28,8 +30,8 @@ def test_items_come_back_as_they_were() -> None:
 def test_frames_come_back_as_they_were() -> None:
     data = frames.decode_frame(frames.data_frame(2**63, b"body"))
     assert data == frames.Data(2**63, b"body")
-    ack = Ack(5, 1 << 18, missing=True)
-    assert frames.decode_frame(frames.ack_frame(ack)) == ack
+    for ack in (Ack(5, 1 << 18), Ack(5, 1 << 18, missing=True), Ack(0, 0, closed=True)):
+        assert frames.decode_frame(frames.ack_frame(ack)) == ack
 
 
 def test_items_cut_at_every_byte_are_refused() -> None:
@@ -40,13 +42,11 @@ def test_items_cut_at_every_byte_are_refused() -> None:
 
 
 @given(st.binary(max_size=64))
-def test_garbage_is_refused_with_a_word(found: bytes) -> None:
-    try:
+def test_garbage_raises_nothing_else(found: bytes) -> None:
+    with suppress(ClusterError):
         frame = frames.decode_frame(found)
         if isinstance(frame, frames.Data):
             list(frames.decode_items(frame.body))
-    except ClusterError as error:
-        assert str(error)
 
 
 def test_a_length_beyond_all_bounds_is_refused_before_anything_is_read() -> None:

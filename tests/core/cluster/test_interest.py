@@ -13,7 +13,6 @@ from penstock.errors import ClusterError
 
 def test_the_first_word_has_all_filters_and_the_next_what_has_changed() -> None:
     own = OwnInterest(["a", "b"])
-    assert own.pending
     assert own.told() == Wants(1, True, ["a", "b"])
     assert not own.pending
     own.change("c", wanted=True)
@@ -43,7 +42,9 @@ CHANGES = st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), st.booleans
 
 
 @given(CHANGES)
-def test_the_other_node_has_exactly_these_filters_after_each_word(changes: list[tuple[str, bool, bool]]) -> None:
+def test_the_other_node_has_exactly_these_filters_after_each_word(
+    changes: list[tuple[str, bool, bool]],
+) -> None:
     own, theirs = OwnInterest(["a"]), PeerInterest()
     wanted = {"a"}
     known: set[str] = set()

@@ -47,13 +47,12 @@ def test_frames_are_sent_again_when_nothing_is_heard_of_them_with_growing_pauses
     later = sender.timer()
     assert later is not None
     assert later - due == 2 * limits.CLUSTER_RETRY_LEAST_US
+    times = [later]
     for _ in range(20):
-        now = sender.timer()
-        assert now is not None
-        sender.retry(now_us=now)
-    last = sender.timer()
-    assert last is not None
-    assert last - now == limits.CLUSTER_RETRY_MOST_US
+        sender.retry(now_us=times[-1])
+        times.append(sender.timer() or 0)
+    last = times[-1]
+    assert last - times[-2] == limits.CLUSTER_RETRY_MOST_US
     sender.acknowledged(Ack(2, 1_000), now_us=last)
     assert sender.timer() is None
     assert sender.round_trip_us == 0  # an answer to frames sent twice tells nothing
@@ -82,6 +81,7 @@ def test_a_receiver_takes_each_frame_once_and_in_order() -> None:
 def test_a_receiver_asks_for_what_is_missing_and_not_too_often() -> None:
     receiver = LinkReceiver()
     receiver.takes(1)
+    receiver.acknowledgement(1)
     asked = receiver.reply(3, now_us=0)
     assert asked is not None
     assert (asked.upto, asked.missing) == (1, True)
@@ -90,6 +90,15 @@ def test_a_receiver_asks_for_what_is_missing_and_not_too_often() -> None:
     again = receiver.reply(1, now_us=0)
     assert again is not None
     assert not again.missing
+
+
+def test_a_frame_that_comes_again_is_not_acknowledged_before_it_is_handled() -> None:
+    receiver = LinkReceiver()
+    receiver.takes(1)
+    again = receiver.reply(1, now_us=0)
+    assert again is not None
+    assert again.upto == 0
+    assert receiver.acknowledgement(1).upto == 1
 
 
 def test_a_sender_answers_a_request_for_missing_frames() -> None:

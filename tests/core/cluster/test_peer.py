@@ -54,7 +54,7 @@ class End:
                 self.known = self.known.union(added).difference(removed)
                 for filter_ in removed:
                     self.link.backlog.forget(filter_)
-        answer = [self.link.acknowledgement()] if found.items else []
+        answer = [self.link.acknowledgement(self.link.taken)] if found.items else []
         return [*found.again, *answer, *self.link.frames(now_us=now_us)]
 
 
@@ -205,7 +205,7 @@ def carry(frames: list[bytes], to: PeerLink) -> list[bytes]:
                 to.theirs.apply(item)
         answers += found.again
         if found.items:
-            answers.append(to.acknowledgement())
+            answers.append(to.acknowledgement(to.taken))
     return answers
 
 
@@ -217,14 +217,14 @@ def offer(link: PeerLink, count: int, size: int = 10) -> None:
 
 def test_interest_is_told_when_the_other_node_has_acknowledged_it() -> None:
     left, right = pair()
-    assert not left.told
     answers = carry(left.frames(now_us=0), right)
     assert list(right.theirs.filters) == ["a"]
-    assert not left.told
+    seen = [left.told]
     assert left.received(answers[0], now_us=1).settled
-    assert left.told
+    seen.append(left.told)
     left.interest.change("c", wanted=True)
-    assert not left.told
+    seen.append(left.told)
+    assert seen == [False, True, False]
 
 
 def test_interest_does_not_wait_behind_a_full_window() -> None:
@@ -253,6 +253,23 @@ def test_settled_is_what_is_acknowledged_or_in_a_digest() -> None:
     assert left.frames(now_us=0) == []
     left.abandon()
     assert left.settled == 5
+
+
+def test_a_node_that_stops_leaves_what_it_has_not_taken_to_its_next_start() -> None:
+    left, right = pair()
+    carry(carry(left.frames(now_us=0), right), left)
+    offer(left, 2)
+    carry(carry(left.frames(now_us=0), right), left)
+    offer(left, 3)
+    assert left.frames(now_us=0)  # they reach a node that takes nothing any more
+    left.received(right.farewell(), now_us=0)
+    assert left.account() == LinkAccount(accepted=5, handed=2, queued=3)
+    assert not left.connected
+    again, restarted = pair()
+    again.inherit(left)
+    assert left.abandon() == LinkAccount(accepted=2, handed=2)
+    carry(carry(again.frames(now_us=0), restarted), again)
+    assert again.account() == LinkAccount(accepted=3, handed=3)
 
 
 def test_small_events_share_a_frame_and_a_snapshot_is_fetched_as_there_is_room() -> None:

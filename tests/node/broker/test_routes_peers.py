@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from tests.kit.peer import node
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.model.event import Event
     from penstock.model.instant import Instant
 
@@ -23,6 +25,9 @@ class FakePeer:
             return False
         self.got.append((event.topic, event.payload))
         return True
+
+    def when_handed(self, then: Callable[[], None]) -> None:
+        then()
 
     def interest_changed(self, filter_: str, *, wanted: bool) -> None:
         self.interest.append((filter_, wanted))

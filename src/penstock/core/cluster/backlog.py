@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import limits
 from penstock.core.cluster.frames import Told, encode_item
@@ -38,6 +38,16 @@ class Outgoing:
         self.event = event
         self.data = data
         """The event as an item of a frame."""
+
+
+class Taken(NamedTuple):
+    """What goes into one frame."""
+
+    items: list[bytes]
+    events: list[Outgoing]
+    """The events among the items."""
+    told: list[tuple[str, Digest]]
+    """The digests among the items, by filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,9 @@ class Backlog:
         self.accepted += 1
         self._waiting.append(out)
         self.bytes += len(out.data)
+        self._fit()
+
+    def _fit(self) -> None:
         while len(self._waiting) > self._most_events or (
             self.bytes > self._most_bytes and len(self._waiting) > 1
         ):
@@ -120,14 +133,14 @@ class Backlog:
         self.bytes -= len(out.data)
         wanted, digest = False, _digest_in(out.event)
         for filter_ in self._filters_of(out.event.topic):
+            wanted = True
+            if digest is not None:
+                self._merge(filter_, digest)
+                continue
             tally = self._tallies.get(filter_)
             if tally is None:
                 tally = self._tallies[filter_] = Tally(LINK_FULL)
-            if digest is None:
-                tally.add(out.event)
-            else:
-                tally.merge(digest)
-            wanted = True
+            tally.add(out.event)
         if wanted:
             self.digested += 1
         else:
@@ -137,14 +150,17 @@ class Backlog:
         """The other node does not want a filter any more: nobody is left to tell."""
         self._tallies.pop(filter_, None)
 
-    def take(self, most_bytes: int) -> tuple[list[bytes], int]:
-        """Take items for one frame, at least one; returns them, and how many of them are events."""
+    def take(self, most_bytes: int) -> Taken:
+        """Take items for one frame, at least one."""
         items: list[bytes] = []
-        size = events = 0
+        events: list[Outgoing] = []
+        told: list[tuple[str, Digest]] = []
+        size = 0
         while self._tallies and size < most_bytes:
             filter_ = next(iter(self._tallies))
             digest = self._tallies.pop(filter_).settle()
             assert digest is not None
+            told.append((filter_, digest))
             items.append(encode_item(Told(filter_, to_bytes(digest))))
             size += len(items[-1])
         waiting = self._waiting
@@ -153,8 +169,36 @@ class Backlog:
             items.append(out.data)
             size += len(out.data)
             self.bytes -= len(out.data)
-            events += 1
-        return items, events
+            events.append(out)
+        return Taken(items, events, told)
+
+    def give_back(self, taken: Taken) -> None:
+        """Queue what was taken again, in front: the other node has not had it."""
+        for out in reversed(taken.events):
+            self._waiting.appendleft(out)
+            self.bytes += len(out.data)
+        for filter_, digest in taken.told:
+            self._merge(filter_, digest)
+        self._fit()
+
+    def inherit(self, before: Backlog) -> None:
+        """Take over what waits in the queue of a link that has ended: the same node has been restarted."""
+        for out in before._waiting:
+            self.offer(out)
+        for filter_, tally in before._tallies.items():
+            digest = tally.settle()
+            assert digest is not None
+            self._merge(filter_, digest)
+        before.accepted -= len(before._waiting)
+        before._waiting.clear()
+        before._tallies.clear()
+        before.bytes = 0
+
+    def _merge(self, filter_: str, digest: Digest) -> None:
+        tally = self._tallies.get(filter_)
+        if tally is None:
+            tally = self._tallies[filter_] = Tally(LINK_FULL)
+        tally.merge(digest)
 
     def abandon(self) -> None:
         """Give up what waits: the other node is gone."""

@@ -4,9 +4,9 @@ A frame is data with a number, or an acknowledgement. Data is a sequence of item
 front, so that the bytes of an event are made once for all links it goes over.
 
     data             kind 1 | number (8 bytes) | items: length (4 bytes) and MessagePack
-    acknowledgement  kind 2 | number of the last frame taken in order (8) | window in bytes (4) | missing (1)
+    acknowledgement  kind 2 | number of the last frame taken in order (8) | window in bytes (4) | flags (1)
 
-`missing` says that a later frame has come while an earlier one has not.
+Flag 1 says that a later frame has come while an earlier one has not, flag 2 that the node takes no more.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ ACK: Final = 2
 _DATA_HEAD: Final = Struct(">BQ")
 _ACK: Final = Struct(">BQIB")
 _LENGTH: Final = Struct(">I")
-
-DATA_HEAD_BYTES: Final = _DATA_HEAD.size
 
 Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=65_535)]
@@ -90,6 +88,8 @@ class About(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=4):
     """Attached clients."""
     program: Text
     """Version of the program."""
+    links: tuple[Natural, Natural, Natural, Natural, Natural, Natural, Natural] = (0, 0, 0, 0, 0, 0, 0)
+    """Events of all its links: accepted, handed, digested, queued, in flight, abandoned; and received."""
 
 
 Item: TypeAlias = Carried | Told | Wants | About
@@ -140,6 +140,8 @@ class Ack(msgspec.Struct, frozen=True, gc=False):
     """Bytes that it takes without acknowledgement."""
     missing: bool = False
     """A later frame has come while the next one has not."""
+    closed: bool = False
+    """The node stops: it has not taken, and will not take, any frame after this one."""
 
 
 def data_frame(number: int, body: bytes) -> bytes:
@@ -149,7 +151,12 @@ def data_frame(number: int, body: bytes) -> bytes:
 
 def ack_frame(ack: Ack) -> bytes:
     """Encode an acknowledgement."""
-    return _ACK.pack(ACK, ack.upto, ack.window_bytes, ack.missing)
+    return _ACK.pack(ACK, ack.upto, ack.window_bytes, ack.missing | ack.closed << 1)
+
+
+def is_data(frame: bytes) -> bool:
+    """Whether a frame brings items, and is not only an acknowledgement."""
+    return frame[:1] == bytes((DATA,))
 
 
 def decode_frame(frame: bytes) -> Data | Ack:
@@ -158,6 +165,6 @@ def decode_frame(frame: bytes) -> Data | Ack:
     if kind == DATA and len(frame) >= _DATA_HEAD.size:
         return Data(_DATA_HEAD.unpack_from(frame)[1], frame[_DATA_HEAD.size :])
     if kind == ACK and len(frame) == _ACK.size:
-        _, upto, window, missing = _ACK.unpack(frame)
-        return Ack(upto, window, bool(missing))
+        _, upto, window, flags = _ACK.unpack(frame)
+        return Ack(upto, window, bool(flags & 1), bool(flags & 2))
     raise ClusterError(f"{len(frame)} bytes that begin with {frame[:4].hex() or 'nothing'} are not a frame")

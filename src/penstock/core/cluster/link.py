@@ -119,6 +119,11 @@ class LinkSender:
         self._tries = 0
         return self._again(now_us)
 
+    def withdraw(self) -> None:
+        """Forget the frames without acknowledgement: the other end has not taken them."""
+        self._sent.clear()
+        self.in_flight_bytes = 0
+
     def _again(self, now_us: Instant) -> list[bytes]:
         for one in self._sent:
             one.times += 1
@@ -136,12 +141,14 @@ class LinkReceiver:
         self._window_bytes = window_bytes
         self.upto = 0
         """Number of the last frame taken."""
+        self._said = 0
+        """Number of the last frame acknowledged: what was taken may have to reach the disk first."""
         self.repeated = 0
         """Frames that had come before."""
         self._asked_us: Instant | None = None
 
     def takes(self, number: int) -> bool:
-        """Whether this frame is the next one; the caller hands it on and then calls `acknowledgement`."""
+        """Whether this frame is the next one; the caller handles it and then calls `acknowledgement`."""
         if number == self.upto + 1:
             self.upto = number
             self._asked_us = None
@@ -149,15 +156,20 @@ class LinkReceiver:
         self.repeated += number <= self.upto
         return False
 
-    def acknowledgement(self) -> Ack:
-        """Say what has been taken."""
-        return Ack(self.upto, self._window_bytes)
+    def acknowledgement(self, upto: int) -> Ack:
+        """Say that all frames up to one have been handled."""
+        self._said = max(self._said, upto)
+        return Ack(self._said, self._window_bytes)
+
+    def farewell(self) -> Ack:
+        """Say that nothing more is taken."""
+        return Ack(self._said, self._window_bytes, closed=True)
 
     def reply(self, number: int, *, now_us: Instant) -> Ack | None:
         """Answer a frame that was not taken: it came again, or an earlier one is missing."""
         if number <= self.upto:
-            return self.acknowledgement()
+            return Ack(self._said, self._window_bytes)
         if self._asked_us is not None and now_us - self._asked_us < limits.CLUSTER_ASK_US:
             return None
         self._asked_us = now_us
-        return Ack(self.upto, self._window_bytes, missing=True)
+        return Ack(self._said, self._window_bytes, missing=True)

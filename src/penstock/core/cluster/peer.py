@@ -20,7 +20,7 @@ from penstock.core.cluster.link import LinkReceiver, LinkSender
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from penstock.core.cluster.backlog import Outgoing
+    from penstock.core.cluster.backlog import Outgoing, Taken
     from penstock.core.cluster.frames import About, Item
     from penstock.model.instant import Instant
 
@@ -37,12 +37,12 @@ class Received(NamedTuple):
 
 
 class _Flight(NamedTuple):
-    """The events of one frame without acknowledgement."""
+    """Events and digests of one frame without acknowledgement."""
 
     number: int
     first: int
     """Serial number of the first event."""
-    events: int
+    taken: Taken
 
 
 class PeerLink:
@@ -97,19 +97,18 @@ class PeerLink:
             if self.interest.pending:
                 items.append(encode_item(self.interest.told()))
                 self._told_in = self._sender.last + 1
-            first, events = self.backlog.head, 0
+            first, taken = self.backlog.head, None
             if self._sender.room:
                 most = min(self._sender.room, limits.CLUSTER_FRAME_BYTES)
                 items += self._next_of_snapshot(most // 2)
                 if not self.backlog.empty:
-                    first = self.backlog.head
-                    taken, events = self.backlog.take(most)
-                    items += taken
+                    taken = self.backlog.take(most)
+                    items += taken.items
             if not items:
                 break
             made.append(self._sender.send(b"".join(items), now_us=now_us))
-            if events:
-                self._flights.append(_Flight(self._sender.last, first, events))
+            if taken is not None:
+                self._flights.append(_Flight(self._sender.last, first, taken))
         return made
 
     def _next_of_snapshot(self, most_bytes: int) -> list[bytes]:
@@ -149,8 +148,11 @@ class PeerLink:
         if isinstance(found, Ack):
             before = self._sender.acknowledged_upto
             again = self._sender.acknowledged(found, now_us=now_us)
+            settled = self._sender.acknowledged_upto > before
             self._land()
-            return Received([], again, self._sender.acknowledged_upto > before)
+            if found.closed:
+                self._reclaim()
+            return Received([], again, settled)
         if found.number != self._receiver.upto + 1:
             self._receiver.takes(found.number)
             reply = self._receiver.reply(found.number, now_us=now_us)
@@ -159,14 +161,34 @@ class PeerLink:
         self._receiver.takes(found.number)
         return Received(items, [], settled=False)
 
-    def acknowledgement(self) -> bytes:
-        """The frame that says what has been taken so far."""
-        return ack_frame(self._receiver.acknowledgement())
+    @property
+    def taken(self) -> int:
+        """Number of the last frame whose items were handed out."""
+        return self._receiver.upto
+
+    def acknowledgement(self, upto: int) -> bytes:
+        """The frame that says that everything up to a frame is in the hands of this node."""
+        return ack_frame(self._receiver.acknowledgement(upto))
+
+    def farewell(self) -> bytes:
+        """The frame that says that this node stops, and takes nothing more."""
+        return ack_frame(self._receiver.farewell())
+
+    def inherit(self, before: PeerLink) -> None:
+        """Take over what waits for an earlier incarnation of the other node, and was never sent to it."""
+        self.backlog.inherit(before.backlog)
 
     def _land(self) -> None:
         upto = self._sender.acknowledged_upto
         while self._flights and self._flights[0].number <= upto:
-            self._handed += self._flights.popleft().events
+            self._handed += len(self._flights.popleft().taken.events)
+
+    def _reclaim(self) -> None:
+        """The other node stops and has not taken what is not acknowledged: that waits for its next start."""
+        self._sender.withdraw()
+        while self._flights:
+            self.backlog.give_back(self._flights.pop().taken)
+        self.connected = False
 
     # -- what can be known -----------------------------------------------------------------------------------
 
@@ -202,7 +224,7 @@ class PeerLink:
             handed=self._handed,
             digested=self.backlog.digested,
             queued=len(self.backlog),
-            in_flight=sum(each.events for each in self._flights),
+            in_flight=sum(len(each.taken.events) for each in self._flights),
             abandoned=self.backlog.abandoned,
         )
 

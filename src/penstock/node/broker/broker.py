@@ -102,6 +102,8 @@ class Broker:
         self.journal: Journal | None = None
         self.listeners: list[SessionListener] = []
         """Other parts of the node that follow sessions and subscriptions."""
+        self.on_retained: list[Callable[[Message], None]] = []
+        """Called after the retained message of a topic has changed, before its receivers get the message."""
         self.new_publisher: Callable[[Connection, Session, Connect], Publisher] = self._new_publisher
         """Makes what reads the messages of a connection; another part of the node may have its own."""
         self.client_log = ClientLog(clock)
@@ -296,6 +298,8 @@ class Broker:
             return False
         if self.journal is not None and not message.topic.startswith(SYS):
             self.journal.retained(message)
+        for told in self.on_retained:
+            told(message)
         return True
 
     def publish(

@@ -184,6 +184,10 @@ class Peer(Protocol):
         """Take a message for subscribers at that node, unless `origin` is this peer; whether it was taken."""
         ...
 
+    def when_handed(self, then: Callable[[], None]) -> None:
+        """Call back when that node has all messages it was given so far, or when waiting is of no use."""
+        ...
+
     def interest_changed(self, filter_: str, *, wanted: bool) -> None:
         """The first subscription to a filter was made at this node, or the last one has ended."""
         ...

@@ -17,12 +17,13 @@ from penstock.mqtt.packets.properties import NONE
 from penstock.mqtt.packets.publish import ack_frame
 from penstock.mqtt.sessions.exchange import Arrival
 from penstock.node.access.rate import RateLimit
-from penstock.node.broker.answers import adopt, in_turn
+from penstock.node.broker.answers import DeferredAcks, adopt, in_turn
 from penstock.node.broker.message import expiry_of, message_of
 from penstock.node.broker.runs import QOS0, QOS1, Run, split_qos1
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
+    from penstock.node.broker.extensions import Peer
     from penstock.node.broker.host import ClientLink, Host
     from penstock.node.broker.message import Message
     from penstock.node.broker.routes import Fan
@@ -300,7 +301,7 @@ class Publisher:
             return
         reason = self._accept(message, fan, qos)
         if qos:
-            self._answer_when_safe(packet_id, qos, reason)
+            self._acknowledge(message, fan, packet_id, reason)
 
     def _choked(self) -> bool:
         """Whether the disk is so far behind that messages of QoS 1 and 2 are refused."""
@@ -339,6 +340,31 @@ class Publisher:
                 self._held += 1
                 return
         self._answer_in_turn(packet_id, qos, reason)
+
+    def _acknowledge(self, message: Message, fan: Fan, packet_id: int, reason: int) -> None:
+        """Answer a message of QoS 1 or 2 when it is safe, and in the hands of the nodes that want it."""
+        if fan.peers and reason < Reason.UNSPECIFIED:
+            self._answer_when_handed(packet_id, message.qos, message.size, fan.peers)
+        else:
+            self._answer_when_safe(packet_id, message.qos, reason)
+
+    def _answer_when_handed(self, packet_id: int, qos: int, size: int, peers: tuple[Peer, ...]) -> None:
+        """Acknowledge a message when every other node that wants it has it, and the disk if it must."""
+        session, journal = self._session, self._broker.journal
+        answer = DeferredAcks(session, self._connection, (packet_id,), qos=qos, size=size, journal=journal)
+        answer.begin()
+        missing = len(peers)
+
+        def handed() -> None:
+            nonlocal missing
+            missing -= 1
+            if not missing:
+                if journal is not None and qos == 2 and session.expiry_s:
+                    journal.received(session.client_id, packet_id)
+                answer.released(1)
+
+        for peer in peers:
+            peer.when_handed(handed)
 
     def _answer_again(self, packet_id: int, qos: int) -> None:
         """Acknowledge a message that came before; it may still be on its way to the disk."""

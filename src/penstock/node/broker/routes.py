@@ -20,7 +20,7 @@ from penstock.mqtt.topics import check_topic, shared_of
 from penstock.mqtt.trees import TopicTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from penstock.model.event import Item
     from penstock.model.instant import Instant
@@ -151,12 +151,16 @@ class Tap:
 class Fan:
     """The receivers of a topic."""
 
-    __slots__ = ("all", "denied", "into", "plain4", "plain5", "special", "wanted")
+    __slots__ = ("all", "denied", "into", "peers", "plain4", "plain5", "special", "wanted")
 
     def __init__(
-        self, receivers: list[Receiver], *, denied: bool = False, into: TopicSink | None = None
+        self,
+        receivers: list[Target | Group | Tap | Peer],
+        *,
+        denied: bool = False,
+        into: TopicSink | None = None,
     ) -> None:
-        self.all = receivers
+        self.all: Sequence[Receiver] = receivers
         self.denied = denied
         """The publisher may not publish on this topic."""
         self.into = into
@@ -172,6 +176,10 @@ class Fan:
             else:
                 self.special.append(each)
         self.wanted = any(not isinstance(each, Tap) for each in receivers)
+        self.peers: tuple[Peer, ...] = tuple(
+            each for each in receivers if not isinstance(each, Target | Group | Tap)
+        )
+        """Other nodes among the receivers: a message is acknowledged when they have it."""
 
 
 def _plain(target: Target) -> bool:
@@ -303,6 +311,10 @@ class Router:
         """Subscriptions to a topic with their sessions, members of groups aside."""
         return [each for each in self._tree.match(topic) if isinstance(each, Member)]
 
+    def subscribed(self, filter_: str) -> list[Member | Group]:
+        """Subscriptions and groups with exactly this filter, without `$share` and the group's name."""
+        return [each for each in self._tree.at(filter_) if isinstance(each, Member | Group)]
+
     def taps(self, topic: str) -> list[Tap]:
         """Taps that see the messages of a topic."""
         return [each for each in self._tree.match(topic) if isinstance(each, Tap)]
@@ -371,12 +383,12 @@ class Router:
             return None
 
 
-def _receivers(found: list[Member | Group | Tap | Peer]) -> list[Receiver]:
+def _receivers(found: list[Member | Group | Tap | Peer]) -> list[Target | Group | Tap | Peer]:
     """One copy for the plain subscriptions of a session that overlap, and one for each other receiver.
 
     A peer with several filters that match is found several times and is one receiver.
     """
-    receivers: dict[Receiver, None] = {}
+    receivers: dict[Target | Group | Tap | Peer, None] = {}
     overlapping: dict[int, list[Member]] = {}
     for each in found:
         if not isinstance(each, Member):

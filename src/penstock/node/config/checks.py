@@ -63,6 +63,10 @@ def problems(config: Config) -> Iterator[Problem]:
         from penstock.node.config import stream_checks  # noqa: PLC0415  # most nodes have no streams
 
         yield from stream_checks.problems(config)
+    if config.cluster != type(config.cluster)():
+        from penstock.node.config import cluster_checks  # noqa: PLC0415  # most nodes are on their own
+
+        yield from cluster_checks.problems(config.cluster)
 
 
 def warnings(config: Config) -> Iterator[str]:
@@ -88,6 +92,10 @@ def warnings(config: Config) -> Iterator[str]:
         from penstock.node.config import stream_checks  # noqa: PLC0415  # most nodes have no streams
 
         yield from stream_checks.warnings(config)
+    if config.cluster.on:
+        from penstock.node.config import cluster_checks  # noqa: PLC0415  # most nodes are on their own
+
+        yield from cluster_checks.warnings(config.cluster)
     yield from _reordered(config)
     names = {user.name for user in config.users}
     for number, rule in enumerate(config.acl):

@@ -48,7 +48,7 @@ def load(source: Path | str | None, *, change: Callable[[Config], Config] | None
         decoder.folder = source.parent
         decoder.files.append(source)
     text = _text(source, decoder) if isinstance(source, Path) else source or ""
-    config = _with_token(_resolved(decoder.read(text), decoder.folder), decoder)
+    config = _with_secrets(_resolved(decoder.read(text), decoder.folder), decoder)
     if change is not None:
         config = change(config)
     _check(config, decoder)
@@ -87,26 +87,39 @@ def _text(path: Path, decoder: ConfigDecoder) -> str:
     return ""
 
 
-def _with_token(config: Config, decoder: ConfigDecoder) -> Config:
-    """Return the configuration with the token that is in a file of its own."""
-    http, path = config.http, Path(config.http.token_file)
-    if not http.token_file:
-        return config
-    if http.token:
-        decoder.complain("is given beside http.token", "http.token_file", allowed="one of them")
-        return config
+def _with_secrets(config: Config, decoder: ConfigDecoder) -> Config:
+    """Return the configuration with the secrets that are in files of their own."""
+    http, cluster = config.http, config.cluster
+    return msgspec.structs.replace(
+        config,
+        http=msgspec.structs.replace(http, token=_secret(decoder, "http.token", http.token, http.token_file)),
+        cluster=msgspec.structs.replace(
+            cluster,
+            password=_secret(decoder, "cluster.password", cluster.password, cluster.password_file),
+        ),
+    )
+
+
+def _secret(decoder: ConfigDecoder, setting: str, given: str, file_name: str) -> str:
+    """Return a secret: as it is given, or from the first line of a file."""
+    if not file_name:
+        return given
+    place = f"{setting}_file"
+    if given:
+        decoder.complain(f"is given beside {setting}", place, allowed="one of them")
+        return given
+    path = Path(file_name)
     decoder.files.append(path)
     try:
         with path.open(encoding="utf-8") as file:
-            token = file.readline(limits.CONFIG_BYTES).strip()
+            secret = file.readline(limits.CONFIG_BYTES).strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        decoder.complain(f"{path} cannot be read: {why}", "http.token_file")
-        token = ""
-    else:
-        if not token:
-            decoder.complain(f"the first line of {path} is empty", "http.token_file", allowed="a long text")
-    return msgspec.structs.replace(config, http=msgspec.structs.replace(http, token=token))
+        decoder.complain(f"{path} cannot be read: {why}", place)
+        return ""
+    if not secret:
+        decoder.complain(f"the first line of {path} is empty", place, allowed="a long text")
+    return secret
 
 
 def _resolved(config: Config, folder: Path) -> Config:
@@ -124,6 +137,13 @@ def _resolved(config: Config, folder: Path) -> Config:
         http=msgspec.structs.replace(config.http, token_file=at(config.http.token_file)),
         slots=msgspec.structs.replace(config.slots, reservations=at(config.slots.reservations)),
         channels=msgspec.structs.replace(config.channels, table=at(config.channels.table)),
+        cluster=msgspec.structs.replace(
+            config.cluster,
+            password_file=at(config.cluster.password_file),
+            certificate=at(config.cluster.certificate),
+            key=at(config.cluster.key),
+            ca=at(config.cluster.ca),
+        ),
         streams=msgspec.structs.replace(
             config.streams,
             neighbours=tuple(

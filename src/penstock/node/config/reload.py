@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.node.config.schema import Config, Listener
     from penstock.node.config.streams import Neighbour, Streams
 
-_AT_START: Final = ("data", "recorder", "notify", "sys_interval_s", "watch_s")
+_AT_START: Final = ("data", "recorder", "cluster", "notify", "sys_interval_s", "watch_s")
 """Settings that are read only when a node starts."""
 
 

@@ -1,7 +1,7 @@
 """Every setting of a node with its default, its unit and its bounds.
 
-The sections `channels`, `notify`, `slots` and `streams` have files of their own. These are values only:
-`read` makes them from a file and reports what is wrong with it.
+The sections `channels`, `cluster`, `notify`, `slots` and `streams` have files of their own. These are values
+only: `read` makes them from a file and reports what is wrong with it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from penstock.node.config.amounts import (
     WholeSeconds,
 )
 from penstock.node.config.channels import ChannelSettings
+from penstock.node.config.cluster import ClusterSettings
 from penstock.node.config.notify import NotifySettings
 from penstock.node.config.slots import SlotSettings
 from penstock.node.config.streams import Streams
@@ -252,6 +253,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Reliable streams."""
     notify: NotifySettings = NotifySettings()
     """Notifications of changes to people and programs."""
+    cluster: ClusterSettings = ClusterSettings()
+    """Other nodes that this one shares its topics with."""
     sys_interval_s: Seconds = 10.0
     """Interval between publications on $SYS topics; 0: none."""
     watch_s: Seconds = 0.0

@@ -12,6 +12,7 @@ import msgspec
 from penstock import limits
 from penstock.core.slots.statistics import FlowStatistics  # noqa: TC001  # msgspec reads annotations
 from penstock.node.broker.status import FilterStatus  # noqa: TC001
+from penstock.node.cluster.status import ClusterStatus  # noqa: TC001
 from penstock.node.observe.history import Series  # noqa: TC001
 from penstock.node.observe.rows import ClientRow, SubscriptionRow  # noqa: TC001
 from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations
@@ -67,6 +68,14 @@ class ControlTables(msgspec.Struct, frozen=True):
     now_us: int
     """The node's time, from which the age of a version follows."""
     tables: tuple[TableStatus, ...]
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """The cluster as this node sees it: the other nodes and the links to them."""
+
+    enabled: bool
+    """Whether this node belongs to a cluster."""
+    status: ClusterStatus | None = None
 
 
 class Streams(msgspec.Struct, frozen=True):

@@ -104,6 +104,11 @@ class Handlers:
         status = self._watch.status()
         return json_answer(answers.ControlTables(now_us=status.broker.now_us, tables=status.tables))
 
+    async def cluster(self, _: web.Request) -> web.Response:
+        """Answer with the other nodes of the cluster, and the links to them."""
+        status = self._watch.status().cluster
+        return json_answer(answers.Cluster(enabled=status is not None, status=status))
+
     async def streams(self, request: web.Request) -> web.Response:
         """Answer with a page of reliable streams, those in trouble first, and all neighbours."""
         offset, limit = page_of(request)

@@ -137,6 +137,13 @@ ROUTES: Final = (
     ),
     Route(
         method="GET",
+        path=f"{API}/cluster",
+        handler="cluster",
+        about="the cluster as this node sees it: other nodes, links, events by fate",
+        answer=(answers.Cluster,),
+    ),
+    Route(
+        method="GET",
         path=f"{API}/history",
         handler="history",
         about="the last minutes of one subscription; without client and filter, which have a history",

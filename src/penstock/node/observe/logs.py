@@ -61,4 +61,6 @@ def ready(about: dict[str, Any]) -> None:
         log.info("streams: %s", ", ".join(hosted) or "none of its own")
         if listener is not None:
             log.info("streams listen: %s", listener["url"])
+    if about["cluster"] is not None:
+        log.info("cluster: others join at %s", about["cluster"]["address"])
     log.info("store: %s", about["data"] or "none; nothing survives a restart")

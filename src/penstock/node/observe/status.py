@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.broker import Broker
     from penstock.node.broker.status import BrokerStatus
     from penstock.node.channels.status import ChannelsStatus
+    from penstock.node.cluster.status import ClusterStatus
     from penstock.node.notify.status import NotifyFigures
     from penstock.node.slots.status import FlowsStatus
     from penstock.node.store.control_table import TableFollower, TableStatus
@@ -37,6 +38,8 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """Figures of reliable streams; None if there are none."""
     tables: tuple[TableStatus, ...] = ()
     """Control tables that the node follows."""
+    cluster: ClusterStatus | None = None
+    """Figures of the cluster; None if the node is on its own."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -57,7 +60,7 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
             for table in self.tables
             if table.table == "policies" and table.fault
         )
-        for part in (self.channels, self.streams):
+        for part in (self.channels, self.streams, self.cluster):
             found.extend(() if part is None else part.faults)
         return tuple(found)
 
@@ -98,6 +101,7 @@ class Observed:
     streams: Part[StreamsStatus] | None = None
     tables: list[TableFollower] = field(default_factory=list)
     """Control tables that the node follows."""
+    cluster: Part[ClusterStatus] | None = None
 
     def status(self) -> NodeStatus:
         """Take a snapshot of all parts."""
@@ -109,4 +113,5 @@ class Observed:
             notify=None if self.notify is None else self.notify.figures(),
             streams=None if self.streams is None else self.streams.status(),
             tables=tuple(table.status() for table in self.tables),
+            cluster=None if self.cluster is None else self.cluster.status(),
         )

@@ -307,6 +307,48 @@ _NEIGHBOUR: Final = Table(
     shown=lambda status: status.streams.neighbours[: limits.METRICS_STREAMS] if status.streams else (),
 )
 
+_CLUSTER: Final = Table(
+    "cluster",
+    (
+        gauge("here", "nodes", "nodes", "Nodes of the cluster that are there, this one included"),
+        gauge("away", "nodes_away", "away", "Nodes that are away"),
+        *by(
+            "fate",
+            counter("events.accepted", "events", "accepted", "Events for other nodes, by fate"),
+            counter("events.handed", "events", "handed"),
+            counter("events.digested", "events", "digested"),
+            counter("events.abandoned", "events", "abandoned"),
+        ),
+        gauge("events.queued", "events_queued", "queued", "Events that wait for other nodes"),
+        gauge("events.in_flight", "events_in_flight", "in-flight", "Events on their way, not acknowledged"),
+        counter("events.received", "events_received", "received", "Events from other nodes"),
+        gauge("balanced", "balanced", "", "1 if every event for other nodes is accounted for"),
+        gauge("faults", "faults", "faults", "What does not work: nodes that are away, or cannot be joined"),
+    ),
+    metrics="cluster_",
+    topics="cluster/",
+)
+
+_LINK: Final = Table(
+    "cluster.links",
+    (
+        gauge("connected", "up", "", "1 if the other node is in view"),
+        gauge("filters", "filters", "", "Filters that the other node wants"),
+        gauge("events.queued", "events_queued", "", "Events that wait for the other node"),
+        gauge("queued_bytes", "queued_bytes", "", "Bytes that wait for the other node"),
+        gauge("in_flight_bytes", "in_flight_bytes", "", "Bytes on their way to the other node"),
+        counter("events.handed", "handed", "", "Events that the other node has"),
+        counter("events.digested", "digested", "", "Events dropped because the link's queue was full"),
+        counter("events.received", "received", "", "Events from the other node"),
+        counter("resent", "resent", "", "Frames sent again"),
+        counter("damaged", "damaged", "", "Frames and items of the other node that were refused"),
+        gauge("round_trip_us", "round_trip_seconds", "", "Smoothed time until a frame is acknowledged"),
+    ),
+    metrics="cluster_link_",
+    row_labels={"node": "name"},
+    shown=lambda status: status.cluster.links[: limits.METRICS_STREAMS] if status.cluster else (),
+)
+
 TABLES: Final = (
     _BROKER,
     _ACCOUNT,
@@ -319,5 +361,7 @@ TABLES: Final = (
     _STREAMS,
     _STREAM,
     _NEIGHBOUR,
+    _CLUSTER,
+    _LINK,
     _SLOWEST,
 )

@@ -1,0 +1,78 @@
+"""Settings of the cluster: the section `cluster` of the configuration."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+from penstock import limits
+from penstock.node.config.amounts import SECONDS, Bytes, Positive
+
+PORT: Final = 7447
+"""Port of the cluster unless another one is configured."""
+
+DEFAULT_NAME: Final = "penstock"
+"""Name of a cluster that is joined from the command line."""
+
+_ADDRESS: Final = re.compile(r"(?:(tcp|tls)/)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+
+
+class Address(NamedTuple):
+    """Where a node listens for others, or where another one does."""
+
+    protocol: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.protocol}/{host}:{self.port}"
+
+
+def address_of(text: str) -> Address | None:
+    """Read an address such as tcp/10.0.0.1:7447 or 10.0.0.1:7447; None if it is none."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found[3]) > 65_535:
+        return None
+    return Address(found[1] or "tcp", found[2].strip("[]"), int(found[3]))
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Other nodes that this one shares its topics with."""
+
+    name: str = ""
+    """Name of the cluster, the same at all its nodes; empty: the node is on its own."""
+    node: str = ""
+    """Name of this node, unique in the cluster; empty: the name of the machine and the port of the first
+    listener."""
+    listen: str = ""
+    """Address for other nodes, as tcp/10.0.0.1:7447 or tls/10.0.0.1:7447; empty: port 7447 of the loopback
+    address, or a free port if that is taken and `join` names other nodes."""
+    join: tuple[str, ...] = ()
+    """Addresses of some nodes of the cluster; one that can be reached is enough."""
+    zone: str = ""
+    """Where the node is, as a rack or a site; shown beside its name."""
+    password: str = ""
+    """Secret that all nodes share, in plain text: protect the file. Required beyond loopback without
+    certificates."""
+    password_file: str = ""
+    """File whose first line is the password, in the place of `password`."""
+    certificate: str = ""
+    """PEM file with this node's certificate, for addresses with tls/; nodes show theirs to each other."""
+    key: str = ""
+    """PEM file with its private key."""
+    ca: str = ""
+    """PEM file of the certificate authority that has signed the certificates of all nodes."""
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=60, extra={"unit": SECONDS})] = 2.0
+    """Longest time that the answer to a SUBSCRIBE, or to a message of QoS 1 or 2, waits for other nodes."""
+    queue_events: Positive = limits.CLUSTER_QUEUE_EVENTS
+    """Events that may wait for one other node; further ones push out the oldest, which a digest counts."""
+    queue_bytes: Bytes = limits.CLUSTER_QUEUE_BYTES
+    """Bytes that may wait for one other node."""
+
+    @property
+    def on(self) -> bool:
+        """Whether the node belongs to a cluster."""
+        return bool(self.name)

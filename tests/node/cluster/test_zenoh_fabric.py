@@ -1,0 +1,195 @@
+"""The fabric made of Zenoh: real nodes on loopback join, leave, and keep strangers out."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from penstock import limits
+from penstock.errors import NodeError
+from penstock.node.cluster.zenoh_fabric import listen_address, sighting_of
+from penstock.node.config.cluster import Address, ClusterSettings
+from penstock.node.config.read import LoadedConfig
+from penstock.node.config.schema import Config, Listener
+from penstock.node.service import Node
+from tests.kit.certificates import Certificates, make
+from tests.kit.peer import Running
+from tests.kit.ports import free_port
+from tests.kit.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stalls for seconds must not look like a node that has gone."""
+    monkeypatch.setattr(limits, "CLUSTER_LEASE_S", 60.0)
+
+
+@asynccontextmanager
+async def clustered(name: str, *join: str, **settings: Any) -> AsyncIterator[tuple[Node, Running]]:
+    """A whole node of a cluster on loopback."""
+    cluster = {
+        "name": "ward",
+        "node": name,
+        "listen": f"tcp/127.0.0.1:{free_port()}",
+        "join": join,
+    } | settings
+    config = msgspec.structs.replace(
+        Config(),
+        listeners=(Listener(port=0),),
+        http=msgspec.structs.replace(Config().http, enabled=False),
+        data="",
+        sys_interval_s=0.0,
+        cluster=msgspec.convert(cluster, ClusterSettings),
+    )
+    async with Node(LoadedConfig(config)) as node:
+        running = Running(node.broker, node.listeners[0].port)
+        try:
+            yield node, running
+        finally:
+            for peer in running.peers:
+                peer.writer.close()
+
+
+def here(node: Node) -> int:
+    assert node.cluster is not None
+    return node.cluster.status().here
+
+
+def address(node: Node) -> str:
+    assert node.cluster is not None
+    return node.cluster.address
+
+
+async def test_a_third_node_joins_through_the_second_and_knows_all() -> None:
+    async with (
+        clustered("n1") as (n1, at1),
+        clustered("n2", address(n1)) as (n2, _),
+        clustered("n3", address(n2)) as (n3, at3),
+    ):
+        await until(lambda: [here(one) for one in (n1, n2, n3)] == [3, 3, 3])
+        phone, sensor = await at3.connect("phone"), await at1.connect("sensor")
+        await phone.subscribe("a/#", qos=2)
+        sensor.publish0("a/0", b"0")
+        await sensor.publish1("a/1", b"1")
+        await sensor.publish2("a/2", b"2")
+        assert await phone.payloads(3) == [b"0", b"1", b"2"]
+        assert n3.cluster is not None
+        await n3.cluster._fabric.close()
+        await until(lambda: [here(one) for one in (n1, n2)] == [2, 2])
+
+
+async def test_a_node_started_before_its_seed_finds_it_later(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = f"tcp/127.0.0.1:{free_port()}"
+    monkeypatch.setattr(limits, "CLUSTER_JOIN_S", 0.2)
+    async with clustered("n2", seed) as (n2, _):
+        assert f"no node can be joined: {seed} connection refused" in caplog.text
+        assert n2.cluster is not None
+        assert ["no node can be joined" in fault for fault in n2.cluster.status().faults] == [True]
+        async with clustered("n1", listen=seed) as (n1, _):
+            await until(lambda: here(n1) == here(n2) == 2)
+            await until(lambda: n2.cluster is not None and not n2.cluster.status().problem)
+
+
+async def test_a_node_with_a_wrong_password_stays_out_and_is_told_why(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CLUSTER_JOIN_S", 0.5)
+    async with (
+        clustered("n1", password="right") as (n1, _),  # noqa: S106
+        clustered("n2", address(n1), password="right") as (n2, _),  # noqa: S106
+        clustered("n3", address(n1), password="wrong") as (n3, _),  # noqa: S106
+        clustered("n4", address(n1)) as (n4, _),
+    ):
+        await until(lambda: here(n1) == here(n2) == 2)
+        assert here(n3) == here(n4) == 1
+        assert caplog.text.count("does not let this node in: the passwords or certificates differ") == 2
+
+
+async def test_a_name_that_is_taken_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLUSTER_JOIN_S", 1.0)
+    async with clustered("n1") as (n1, _):
+        with pytest.raises(NodeError, match="has a node named 'n1' already"):
+            async with clustered("n1", address(n1)):
+                pass
+        assert here(n1) == 1
+
+
+async def test_a_port_that_is_taken_is_refused() -> None:
+    async with clustered("n1") as (n1, _):
+        with pytest.raises(NodeError, match="the address is already in use"):
+            async with clustered("n2", listen=address(n1)):
+                pass
+
+
+async def test_garbage_on_the_port_disturbs_nobody() -> None:
+    async with clustered("n1") as (n1, at1), clustered("n2", address(n1)) as (n2, at2):
+        _, host, port = Address("tcp", "127.0.0.1", int(address(n1).rpartition(":")[2]))
+        writers = []
+        for junk in (b"GET / HTTP/1.1\r\n\r\n" * 1_000, b"\xff" * 100_000, b"\x10\x00", b""):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.write(junk)
+            writers.append(writer)
+        await until(lambda: here(n1) == here(n2) == 2)
+        phone, sensor = await at2.connect("phone"), await at1.connect("sensor")
+        await phone.subscribe("a", qos=1)
+        await sensor.publish1("a", b"x")
+        assert await phone.payloads(1) == [b"x"]
+        for writer in writers:
+            writer.transport.abort()
+
+
+async def test_nodes_with_certificates_join_over_tls_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / "good", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    good, other = map(make, folders)
+    monkeypatch.setattr(limits, "CLUSTER_JOIN_S", 0.5)
+
+    def tls(made: Certificates) -> dict[str, str]:
+        return {
+            "listen": f"tls/127.0.0.1:{free_port()}",
+            "certificate": str(made.server),
+            "key": str(made.server_key),
+            "ca": str(made.ca),
+        }
+
+    async with (
+        clustered("n1", **tls(good)) as (n1, at1),
+        clustered("n2", address(n1), **tls(good)) as (n2, at2),
+        clustered("n3", address(n1), **tls(other)) as (n3, _),
+    ):
+        await until(lambda: here(n1) == here(n2) == 2)
+        assert here(n3) == 1
+        phone, sensor = await at2.connect("phone"), await at1.connect("sensor")
+        await phone.subscribe("a", qos=1)
+        await sensor.publish1("a", b"x")
+        assert await phone.payloads(1) == [b"x"]
+
+
+def test_a_free_port_is_chosen_where_the_usual_one_is_taken_and_others_are_joined() -> None:
+    assert listen_address(ClusterSettings(name="a", listen="tcp/[::1]:7000")) == Address("tcp", "::1", 7000)
+    chosen = listen_address(ClusterSettings(name="a", listen="tcp/127.0.0.1:0"))
+    assert chosen.port
+    with pytest.raises(NodeError, match=r"cluster\.listen"):
+        listen_address(ClusterSettings(name="a", listen="tcp/192.0.2.1:0"))
+
+
+@pytest.mark.parametrize(
+    "key", ["penstock/alive/1/ward/n1", "penstock/link/1/ward/n1/5", "penstock/alive/x/ward/n1/5", "a"]
+)
+def test_keys_that_are_no_nodes_are_ignored(key: str) -> None:
+    assert sighting_of(key) is None
