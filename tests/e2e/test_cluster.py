@@ -18,8 +18,8 @@ import pytest
 
 from penstock.client import Client
 from penstock.model.digest import Digest
+from penstock_lab.rigs.ports import free_port
 from tests.kit.paths import ROOT
-from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -206,16 +206,6 @@ class Node:
         if channels.table is not None:
             self.observed.tables.append(channels.table)
 
-    async def _start_channels(self) -> None:
-        from penstock.node.channels.service import ChannelService  # noqa: PLC0415  # most nodes watch no pages
-
-        self.channels = ChannelService(self.broker, self.config)
-        if self.config.notify.on:
-            await self._start_notify(self.channels)
-        self._stack.push_async_callback(self.channels.close)
-        await self.channels.start()
-        self.observed.channels = self.channels
-
     async def _start_notify(self, channels: ChannelService) -> None:
         """Start notifications before the channels, so that they stop after them and get the last changes."""
         from penstock.node.notify.service import NotifyService  # noqa: PLC0415  # most nodes tell nobody

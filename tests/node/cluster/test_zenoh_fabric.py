@@ -16,9 +16,9 @@ from penstock.node.config.cluster import Address, ClusterSettings
 from penstock.node.config.read import LoadedConfig
 from penstock.node.config.schema import Config, Listener
 from penstock.node.service import Node
+from penstock_lab.rigs.ports import free_port
 from tests.kit.certificates import Certificates, make
 from tests.kit.peer import Running
-from tests.kit.ports import free_port
 from tests.kit.waiting import until
 
 if TYPE_CHECKING:
