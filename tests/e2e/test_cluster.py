@@ -223,8 +223,8 @@ async def test_nodes_started_again_one_after_the_other_lose_nothing(tmp_path: Pa
 async def test_the_guide_can_be_followed(tmp_path: Path) -> None:
     """The three nodes of the guide with its commands; only the ports are others."""
     text = (ROOT / "docs" / "guides" / "cluster.md").read_text()
-    for port in sorted(set(re.findall(r"\b2[178][048]\d\d\b", text))):
-        text = text.replace(port, str(free_port()))
+    ports = {port: str(free_port()) for port in set(re.findall(r"\b2[178][048]\d\d\b", text))}
+    text = re.sub(r"\b2[178][048]\d\d\b", lambda found: ports[found[0]], text)
     for name, settings in re.findall(r"```yaml\n# (n\d\.yaml)\n(.*?)```", text, re.DOTALL):
         (tmp_path / name).write_text(settings)
     lines = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
