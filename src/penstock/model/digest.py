@@ -114,8 +114,12 @@ class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
     @property
     def size(self) -> int:
         """Approximate bytes on the wire."""
-        marks = sum(mark.size for mark in (self.first, self.last) if mark is not None)
-        return 16 + marks + len(self.distinct or b"") + len(self.quantiles or b"")
+        size = 16
+        if self.first is not None:
+            size += self.first.size
+        if self.last is not None:
+            size += self.last.size
+        return size + len(self.distinct or b"") + len(self.quantiles or b"")
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
@@ -160,7 +164,10 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
     def size(self) -> int:
         """Approximate bytes on the wire, as byte capacities count them: in the compact form, with the
         properties that mark it."""
-        return 56 + 4 * len(self.causes) + sum(len(name) + found.size for name, found in self.attributes)
+        size = 56 + 4 * len(self.causes)
+        for name, found in self.attributes:
+            size += len(name) + found.size
+        return size
 
 
 def merge_all(digests: Iterable[Digest]) -> Digest:

@@ -129,10 +129,11 @@ class BoundedQueue(ABC):
             self._move(items, taken, most, most_bytes)
         return taken
 
-    def _next(self, lane: deque[Item]) -> Item:
+    def _next(self, lane: deque[Item]) -> Event:
         """Remove and return the event at the head of a lane: how a slow link takes items."""
         event = lane.popleft()
-        size = event.size
+        assert isinstance(event, Event)
+        size = len(event.payload) + len(event.topic) + event.beside
         self._held -= 1
         self._bytes -= size
         self._queued -= 1
@@ -266,9 +267,19 @@ class BoundedQueue(ABC):
     def _replace(self, items: Iterable[Item]) -> None:
         """Replace all waiting items."""
         self._items = deque(items)
-        self._held = self._bytes = self._controls = self._queued = self._queued_digested = 0
-        for item in self._items:
-            self._account(item, +1)
+        size = queued = digests = digested = controls = 0
+        for item in self._items:  # `_account` for each, inlined: a late queue is replaced often
+            if isinstance(item, Event):
+                queued += 1
+                size += len(item.payload) + len(item.topic) + item.beside
+            elif isinstance(item, Digest):
+                digests += 1
+                digested += item.count
+                size += item.size
+            else:
+                controls += 1
+        self._held, self._bytes, self._controls = queued + digests, size, controls
+        self._queued, self._queued_digested = queued, digested
 
     def _count_filter(self, cause: Cause, *, seen: int, dropped: int) -> None:
         before = self._filters.get(cause, FilterCount())

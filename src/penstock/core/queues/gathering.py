@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.model.digest import Digest, merge_all
-from penstock.model.event import Control
+from penstock.model.event import Control, Event
 
 if TYPE_CHECKING:
     from collections import deque
@@ -105,13 +105,16 @@ class Gathering:
     def _groups(self, items: Sequence[Item]) -> Iterator[list[int]]:
         """Places of the digests that become one."""
         stretches: list[list[int]] = [[]]
+        size = carried = 0
         for place, item in enumerate(items):
-            if isinstance(item, Digest):
+            if isinstance(item, Event):
+                carried += len(item.payload) + len(item.topic) + item.beside
+            elif isinstance(item, Digest):
                 stretches[-1].append(place)
-            elif isinstance(item, Control):
+                size += item.size
+            else:
                 stretches.append([])
-        size = sum(item.size for item in items if isinstance(item, Digest))
-        carried = sum(item.size for item in items) - size
+                carried += item.size
         allowed = size if self.share >= 1 else self._credit + carried * self.share / (1 - self.share)
         for places in stretches:
             most = len(places) if size <= allowed else max(1, int(len(places) * allowed / size))

@@ -101,6 +101,8 @@ class Pace:
 
     def total(self, items: Iterable[Item]) -> int:
         """Return the amount that items take, control items aside."""
+        if self.by_items:
+            return sum([item.__class__ is not Control for item in items])
         sizes = [item.size for item in items if item.__class__ is not Control]
         return self.amount(size=sum(sizes), items=len(sizes))
 

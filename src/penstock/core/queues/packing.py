@@ -199,12 +199,26 @@ class PackingQueue(BoundedQueue):
         self, most: int | None = None, *, most_bytes: int | None = None, now_us: Instant | None = None
     ) -> list[Item]:
         """Remove and return the next items, urgent ones first; a digest may have to wait (`gathering`)."""
+        lane = self._first or self._items
+        if most == 1 and lane and lane[0].__class__ is Event and not self.suspended:
+            return [self._take_one(lane)]
         taken = self._take(most, most_bytes, now_us)
         if self._sparing is not None:
             for item in taken:
                 if isinstance(item, Event):
                     self._sparing.left(item)
         return taken
+
+    def _take_one(self, lane: deque[Item]) -> Event:
+        """Take the event at the head of a lane: how a slow link takes items."""
+        event = self._next(lane)
+        if self.gathered:
+            self.gathered.clear()
+        if self._gathering is not None:
+            self._gathering.left(event)
+        if self._sparing is not None:
+            self._sparing.left(event)
+        return event
 
     def _take(self, most: int | None, most_bytes: int | None, now_us: Instant | None) -> list[Item]:
         gathering = self._gathering
@@ -214,12 +228,6 @@ class PackingQueue(BoundedQueue):
         if self.gathered:
             self.gathered.clear()
         if self.suspended:
-            return taken
-        lane = self._first or self._items
-        if most == 1 and lane and lane[0].__class__ is Event:
-            taken.append(self._next(lane))
-            if gathering is not None:
-                gathering.left(taken[0])
             return taken
         size = self._move(self._first, taken, most, most_bytes)
         if gathering is not None:

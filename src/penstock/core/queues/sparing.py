@@ -104,7 +104,11 @@ class Fitting:
         self._items = items
         self._first = [item for item in ahead if isinstance(item, Event)]
         self._events = [item for item in items if isinstance(item, Event)]
-        self._costs = [pace.amount(size=event.size, items=1) for event in self._events]
+        self._costs = (
+            [1] * len(self._events)
+            if pace.by_items
+            else [pace.amount(size=event.size, items=1) for event in self._events]
+        )
         self._pace = pace
         self._gathered = gathered
         self._most = most
@@ -146,20 +150,25 @@ class _Chain:
         self, sent: dict[tuple[str, str], Instant], events: Sequence[Event], gone: Sequence[int]
     ) -> None:
         self._times: list[Instant | None] = [event.ts_us for event in events]
-        self._before = [-1] * len(events)
-        self._after = [-1] * len(events)
+        times, after = self._times, [-1] * len(events)
+        befores: list[int] = []
         newest: dict[tuple[str, str], int] = {}
         for place, event in enumerate(events):
             source = (event.topic, event.sender)
             before = newest.get(source)
             if before is None:  # a place behind all events stands for what was sent last
-                before = len(self._times)
-                self._times.append(sent.get(source))
+                before = len(times)
+                times.append(sent.get(source))
             else:
-                self._after[before] = place
-            self._before[place] = before
+                after[before] = place
+            befores.append(before)
             newest[source] = place
-        self._gaps = {place: self._gap(place) for place in gone}
+        self._before, self._after = befores, after
+        times, befores = self._times, self._before
+        self._gaps = {}
+        for place in gone:
+            before_us = times[befores[place]]
+            self._gaps[place] = _NEVER if before_us is None else times[place] - before_us  # type: ignore[operator]
         self._heap = [(gap, place) for place, gap in self._gaps.items()]
         heapify(self._heap)
 

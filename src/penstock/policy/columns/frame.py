@@ -113,6 +113,8 @@ def numbers_of(raw: list[Any]) -> Floats:
 
 def raw_of(events: list[Event], path: Path, given: PayloadFormat) -> list[Any]:
     """One attribute of the events, as decoded."""
+    if path.source is Source.TOPIC:
+        return [event.topic for event in events]
     if path.source is not Source.PAYLOAD:
         return [attributes.read(event, path, given) for event in events]
     if len(path.segments) == 1 and given is PayloadFormat.AUTO:

@@ -7,7 +7,6 @@ those positions. Its results must equal those of `evaluate`; tests/agreement che
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING, Final
 
@@ -91,6 +90,8 @@ class Plan:
         placed = list(policy.steps(policy.highest)) if policy else []
         self._causes = [one.cause for one in placed]
         self._steps = [CompiledStep(policy, one.step) for one in placed] if policy else []
+        self._between: dict[tuple[int, int], list[tuple[Cause, CompiledStep]]] = {}
+        """Steps of a pack, by the level above which it begins and the level it ends with."""
         asked = policy.asked() if policy else {}
         self._asked = [(paths.parse(attribute), asked[attribute]) for attribute in sorted(asked)]
         given = policy.payload if policy else PayloadFormat.AUTO
@@ -129,11 +130,13 @@ class Plan:
         assert self.policy is not None
         if len(items) < SMALL:
             return evaluate.pack(self.policy, items, level=level, now_us=now_us, above=above, spare=spare)
-        steps = [
-            (cause, step)
-            for cause, step in zip(self._causes, self._steps, strict=True)
-            if above < cause.level <= level
-        ]
+        steps = self._between.get((above, level))
+        if steps is None:
+            steps = self._between[above, level] = [
+                (cause, step)
+                for cause, step in zip(self._causes, self._steps, strict=True)
+                if above < cause.level <= level
+            ]
         queue = _Queue(items)
         frame = Frame(queue.events, self._layout, queue.rows)
         fates = Fates(len(queue.events))
@@ -146,8 +149,14 @@ class Plan:
                 fates.add(cause, gone, last=number == len(steps))
         if spare is not None:
             back = fates.spare(spare, level)
-            effects = [replace(one, dropped=one.dropped - back.get(one.cause, 0)) for one in effects]
+            effects = [
+                FilterEffect(one.cause, one.seen, one.dropped - back.get(one.cause, 0)) for one in effects
+            ]
         return Packed(queue.without(fates, frame, self._asked), tuple(effects))
+
+    def prepare(self, events: list[Event]) -> None:
+        """Read the numbers of many events at once that are going to be packed in smaller parts."""
+        self._layout.read(events, [event.cells for event in events])
 
     def collapse(self, items: Sequence[Item], *, cause: Cause = WORST_CASE) -> list[Item]:
         """The worst case: every event goes into a digest, control items stay where they are."""

@@ -101,10 +101,15 @@ def backtest(table: pa.Table, settings: Settings) -> Backtest:
     plans = {number: candidate.plan() for number, candidate in enumerate(settings.candidates)}
     counts: dict[int, Account] = {}
     delivered: dict[int, list[Ints]] = {number: [] for number in plans}
-    for start, end in zip([0, *ends], ends, strict=False):
+    parts = list(zip([0, *ends], ends, strict=False))
+    if not rows.numbered():
+        for start, end in parts:
+            number_events(events[start:end])
+    for plan in plans.values():
+        if plan is not None:
+            plan.prepare(events)
+    for start, end in parts:
         own = events[start:end]
-        if not rows.numbered():
-            number_events(own)
         for place, replay in replays(plans, settings).items():
             replay.offer_all(own)
             done = replay.finish()
