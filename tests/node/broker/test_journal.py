@@ -15,15 +15,15 @@ from penstock import limits
 from penstock.errors import StoreError
 from penstock.model.digest import Cause, Digest
 from penstock.model.digest_wire import JSON_MARK, to_json
-from penstock.mqtt.codes import V4, Reason
-from penstock.mqtt.packets.connect import Disconnect, Will
+from penstock.mqtt.codes import V4, V5, Reason
+from penstock.mqtt.packets.connect import Disconnect, Pingreq, Pingresp, Will
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription
 from penstock.node.broker.journal import Journal
 from penstock.node.broker.message import digest_in, message_of, qos_of
 from penstock.node.broker.records import MessageState, digest_from, message_from, session_facts
-from penstock.node.config.schema import Config, Queues
+from penstock.node.config.schema import Bounds, Config, Queues
 from penstock.node.store.tables import PUT_RETAINED, STORE, Store
 from tests.kit.digests_received import away, body, is_digest
 from tests.kit.peer import Running, node, run
@@ -478,6 +478,84 @@ async def test_when_too_much_waits_for_the_disk_messages_are_refused(
         assert (await old.expect(Puback if qos == 1 else Pubrec)).packet_id == 7
         kept = await running.connect("kept", **KEPT)
         assert await kept.payloads(2) == [b"first", b"old"]
+
+
+async def full_disk(running: Running, disk: Full) -> None:
+    """Fill the disk when all is written, and wait until a message has noticed."""
+    journal = running.broker.journal
+    assert journal is not None
+    while journal.behind:
+        await asyncio.sleep(0.01)
+    disk.full = True
+    other = await running.connect("other")
+    other.send(Publish("a", b"y", qos=1, packet_id=1))
+    while not journal.fault:
+        await asyncio.sleep(0.01)
+
+
+def answers(running: Running) -> int:
+    store = running.broker.status().store
+    assert store is not None
+    return store.answers
+
+
+async def test_a_message_that_is_repeated_while_the_disk_is_full_is_answered_once(tmp_path: Path) -> None:
+    disk = Full(tmp_path / STORE)
+    async with node(store=disk) as running:
+        kept = await running.connect("kept", **KEPT)
+        await kept.subscribe("a", qos=2)
+        sender = await running.connect("s", **KEPT)
+        sender.send(Publish("a", b"x", qos=2, packet_id=5))
+        await sender.expect(Pubrec)
+        await full_disk(running, disk)
+        for _ in range(50):
+            sender.send(Publish("a", b"x", qos=2, packet_id=5, dup=True))
+        sender.send(Pingreq())
+        await sender.expect(Pingresp)
+        assert answers(running) == 2  # of this message, and of the one that has noticed
+        disk.full = False
+        assert (await sender.expect(Pubrec)).packet_id == 5
+        assert await sender.silent()
+
+
+async def test_messages_released_before_their_answer_do_not_add_up_while_the_disk_is_full(
+    tmp_path: Path,
+) -> None:
+    disk = Full(tmp_path / STORE)
+    async with node(Config(bounds=Bounds(receive_maximum=10)), store=disk) as running:
+        kept = await running.connect("kept", **KEPT)
+        await kept.subscribe("a", qos=2)
+        sender = await running.connect("s", **KEPT)
+        await full_disk(running, disk)
+        for _ in range(100):
+            sender.send(Publish("a", b"x", qos=2, packet_id=5))
+            sender.send(Pubrel(5))
+        assert (await sender.expect(Disconnect)).reason == Reason.RECEIVE_MAXIMUM_EXCEEDED
+        assert answers(running) <= 2 * 11  # PUBREC and PUBCOMP of each, and of the one that has noticed
+        disk.full = False
+        assert len(await kept.payloads(11)) == 11
+
+
+async def test_a_client_does_not_wait_for_a_full_disk_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Full(tmp_path / STORE)
+    async with node(store=disk) as running:
+        left = await running.connect("c", **KEPT)
+        await left.subscribe("a", qos=1)
+        await full_disk(running, disk)
+        before = answers(running)
+        # Only now: a client of this test may take its time for a CONNECT.
+        monkeypatch.setattr(running.broker, "config", Config(bounds=Bounds(connect_s=0.2)))
+        for version in (V5, V4, V5):
+            client = await running.connect("c", version=version)
+            assert client.connack.reason == Reason.SERVER_UNAVAILABLE
+        assert answers(running) == before + 1  # however often it came
+        monkeypatch.undo()
+        disk.full = False
+        again = await running.connect("c")
+        assert (again.connack.reason, again.connack.session_present) == (0, False)
+        assert not running.broker.sessions._forgetting
 
 
 def test_a_real_disk_that_is_full_is_said_clearly(tmp_path: Path) -> None:

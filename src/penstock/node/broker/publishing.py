@@ -64,6 +64,7 @@ class Publisher:
     """Takes what the client of one connection publishes."""
 
     __slots__ = (
+        "_again",
         "_broker",
         "_budget",
         "_connection",
@@ -98,6 +99,8 @@ class Publisher:
         self._most = broker.terms.maximum_packet_bytes
         self._held = 0
         """Answers that wait for the disk."""
+        self._again: set[int] | None = None
+        """Packet identifiers of repeated messages whose answers are among them; None: there was none yet."""
         bounds = broker.config.bounds
         self._budget = None
         if bounds.messages_per_s or bounds.bytes_per_s:
@@ -309,9 +312,20 @@ class Publisher:
         return journal is not None and journal.choked
 
     def _check_disk(self, packet_id: int, fan: Fan) -> None:
-        """MQTT 3.1.1 has no refusal: what the disk cannot take is not answered, and comes again later."""
+        """MQTT 3.1.1 has no refusal: what the disk cannot take is not answered, and comes again later.
+
+        More answers than messages may be under way are owed only to a client that does not wait for them.
+        """
+        incoming = self._session.exchange.incoming
+        if self._held >= incoming.maximum:
+            incoming.answer(packet_id, reason=Reason.RECEIVE_MAXIMUM_EXCEEDED)
+            raise MqttError(
+                f"{self._held} answers wait for the disk; receive maximum is {incoming.maximum}",
+                where="PUBLISH",
+                reason=Reason.RECEIVE_MAXIMUM_EXCEEDED,
+            )
         if self._mqtt != V5 and fan.into is None and self._choked():
-            self._session.exchange.incoming.answer(packet_id, reason=Reason.QUOTA_EXCEEDED)
+            incoming.answer(packet_id, reason=Reason.QUOTA_EXCEEDED)
             raise MqttError("too much waits for the disk", where="PUBLISH", reason=Reason.QUOTA_EXCEEDED)
 
     def _accept(self, message: Message, fan: Fan, qos: int) -> int:
@@ -371,9 +385,19 @@ class Publisher:
         journal = self._broker.journal
         if journal is None or not journal.behind:
             self._answer_in_turn(packet_id, qos, Reason.SUCCESS)
-        else:
+            return
+        again = self._again
+        if again is None:
+            again = self._again = set()
+        if packet_id not in again:  # one answer will do, however often it comes meanwhile
+            again.add(packet_id)
             self._held += 1
-            journal.hold(partial(self._answer_safe, packet_id, qos, Reason.SUCCESS), behind=True)
+            journal.hold(partial(self._answer_again_safe, packet_id, qos), behind=True)
+
+    def _answer_again_safe(self, packet_id: int, qos: int) -> None:
+        if self._again is not None:
+            self._again.discard(packet_id)
+        self._answer_safe(packet_id, qos, Reason.SUCCESS)
 
     def _answer_safe(self, packet_id: int, qos: int, reason: int) -> None:
         """Acknowledge a message that is on disk."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
-from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock import limits
@@ -29,6 +30,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+
+@dataclass(slots=True)
+class _Forgetting:
+    """An ended session that is to be removed from disk."""
+
+    gone: asyncio.Future[None]
+    """Done when the disk has it no more."""
+    connections: int = 0
+    """Connections of its client that wait for that."""
+
+
 HORIZON_US = 300_000_000
 """A session that is attached again is looked at once more by then."""
 
@@ -47,8 +59,8 @@ class Sessions:
         self._broker = broker
         self._by_id: dict[str, Session] = {}
         self._waiting: Deadlines[Session] = Deadlines(horizon_us=HORIZON_US)
-        self._forgetting: Counter[str] = Counter()
-        """Connections of each client that wait until the disk has no earlier session of it."""
+        self._forgetting: dict[str, _Forgetting] = {}
+        """Clients whose earlier session is still on disk."""
         self._tell = broker.told.tell
         """One for all sessions: each time it is asked for, Python makes another object."""
         self.departed = Account()
@@ -135,12 +147,13 @@ class Sessions:
         """Whether a client has to wait until the disk has no earlier session of it."""
         if self._broker.journal is None:
             return False
-        return bool(self._forgetting[client_id]) or self._is_left(client_id, connect, user)
+        return client_id in self._forgetting or self._is_left(client_id, connect, user)
 
     async def _forget(self, client_id: str, connect: Connect, user: str) -> None:
         """End the session that a client does not continue, and have it removed from disk.
 
         Else a crash could bring it back, with messages in flight that the client knows nothing of any more.
+        MqttError if the disk takes longer than a client may take for its CONNECT.
         """
         journal = self._broker.journal
         if journal is None or not self._waits(client_id, connect, user):
@@ -148,13 +161,29 @@ class Sessions:
         if self._is_left(client_id, connect, user):
             self._take_over(client_id, connect, user)
         # A later connection of the client waits, too, and so comes behind this one.
-        self._forgetting[client_id] += 1
+        forgetting = self._forgetting.get(client_id)
+        if forgetting is None:
+            forgetting = self._forgetting[client_id] = _Forgetting(asyncio.ensure_future(journal.committed()))
+            forgetting.gone.add_done_callback(lambda _: self._forgot(client_id))
+        wait_s = self._broker.config.bounds.connect_s
+        forgetting.connections += 1
         try:
-            await journal.committed()
+            await asyncio.wait_for(asyncio.shield(forgetting.gone), wait_s)
+        except TimeoutError:
+            raise MqttError(
+                f"the session before this one is not gone from the disk after {wait_s:g} s; try again later",
+                where="CONNECT",
+                reason=Reason.SERVER_UNAVAILABLE,
+            ) from None
         finally:
-            self._forgetting[client_id] -= 1
-            if not self._forgetting[client_id]:
-                del self._forgetting[client_id]
+            forgetting.connections -= 1
+            self._forgot(client_id)
+
+    def _forgot(self, client_id: str) -> None:
+        """The disk has no earlier session of a client, or a connection waits no longer for that."""
+        forgetting = self._forgetting.get(client_id)
+        if forgetting is not None and forgetting.gone.done() and not forgetting.connections:
+            del self._forgetting[client_id]
 
     def _new_id(self, most_bytes: int) -> str:
         """Return an identifier for a client without one; a short one if it takes small packets only."""

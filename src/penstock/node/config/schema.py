@@ -182,7 +182,7 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_alive_s: Annotated[int, msgspec.Meta(ge=1, le=65_535, extra={"unit": SECONDS})] = 3_600
     """Longest keep-alive; an MQTT 5 client that asks for none or a longer one gets this one."""
     connect_s: UpToHour = float(limits.MQTT_CONNECT_S)
-    """A connection without CONNECT is closed after this time."""
+    """A connection without CONNECT is closed after this time, a CONNECT that waits for the disk refused."""
     retained: Count = 100_000
     """Retained messages."""
     retained_bytes: Bytes = 256 << 20
