@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
+from penstock.cli.app import _hint
+from penstock.errors import ConnectRefused, PenstockError, PublishRefused, SubscribeRefused, Unreachable
 from penstock.policy.filters import CATALOGUE
 from tests.kit.command import EXAMPLES, VITALS, answer, penstock
 
@@ -271,3 +273,18 @@ def test_a_wrong_command_line_is_json_too() -> None:
 def test_version_and_help() -> None:
     assert penstock("--version").stdout.startswith("penstock 0.")
     assert "--install-completion" in penstock("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Unreachable("nas: Connection refused; is the node up?"), "--node"),
+        (Unreachable("nas: its certificate is not trusted: self-signed"), "--ca FILE"),
+        (ConnectRefused("bad user name or password", reason=0x86), "--user with --password-env"),
+        (PublishRefused("'t': not authorized", reason=0x87), "`acl`"),
+        (SubscribeRefused("'t': quota exceeded", reason=0x97), ""),
+    ],
+)
+def test_a_refusal_names_the_option_or_setting_that_helps(error: PenstockError, said: str) -> None:
+    assert said in _hint(error)
+    assert bool(_hint(error)) == bool(said)

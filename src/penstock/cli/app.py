@@ -98,13 +98,13 @@ def _hint(error: PenstockError) -> str:
     """Return the option or setting that helps; the error does not say it, because programs see it too."""
     match error:
         case Unreachable() if "not trusted" in str(error):
-            return "; --ca FILE names the authority to trust"
+            return " (--ca FILE names the authority to trust)"
         case Unreachable():
-            return "; --node or a context (`penstock context`) names another node"
+            return " (--node, or `penstock context`, names another node)"
         case ConnectRefused(reason=0x86 | 0x87):
-            return "; --user with --password-env, or a context, says who you are"
+            return " (--user with --password-env, or a context, says who you are)"
         case PublishRefused(reason=0x87) | SubscribeRefused(reason=0x87) if "acl" not in str(error):
-            return "; `acl` in the node's configuration decides"
+            return " (`acl` in the node's configuration decides)"
         case _:
             return ""
 

@@ -169,6 +169,10 @@ class Connection(asyncio.Protocol):
         self.address = sys.intern(str(peer[0])) if isinstance(peer, tuple) and peer else "unix"
         if not self.broker.gate.admit_address(self.address):
             self.broker.count_refused("address limit")
+            self.broker.client_log.turned_away(
+                address=self.address,
+                why="too many; see bounds.connections, .connections_per_address and .connects_per_s",
+            )
             transport.abort()  # type: ignore[attr-defined]
             return
         self._admitted = True

@@ -37,9 +37,14 @@ class HostRules:
         """Raise ChannelRefused if no request may be sent to the host of a canonical URL."""
         host = URL(url, encoded=True).raw_host or ""
         if any(_fits(host, pattern) for pattern in self._deny):
-            raise ChannelRefused(f"{host} is not fetched by this node: its operator refuses the host")
+            raise ChannelRefused(
+                f"{host} is not fetched by this node: its operator refuses the host (channels.deny_hosts)"
+            )
         if self._allow and not any(_fits(host, pattern) for pattern in self._allow):
-            raise ChannelRefused(f"{host} is not fetched by this node: its operator allows other hosts only")
+            raise ChannelRefused(
+                f"{host} is not fetched by this node: its operator allows other hosts only "
+                "(channels.allow_hosts)"
+            )
 
 
 def _spelled(pattern: str) -> str:

@@ -39,7 +39,10 @@ class SubscriberNames:
                 case "feed" | "hub":  # subscribers at the hub have been verified
                     return who
         kinds = ", ".join(f"{name}:…" for name in self._kinds if name != "hub")
-        raise ChannelRefused(f"'{who}' cannot be notified; this node notifies {kinds or 'nobody'}")
+        raise ChannelRefused(
+            f"'{who}' cannot be notified; this node notifies {kinds or 'nobody'} "
+            "(`notify` in its configuration)"
+        )
 
     def _target(self, name: str) -> str:
         names = [target.name for target in self._settings.apprise.targets]
