@@ -124,6 +124,10 @@ class WebSocketTransport(asyncio.Transport):
         self._closing = False
         self._reading = asyncio.Event()
         self._reading.set()
+        self._read_up = False
+        """Whether no more messages will be given to the connection."""
+        self._gone: tuple[BaseException | None] | None = None
+        """Why the socket is gone, while messages that came before are still given to the connection."""
 
     # -- the connection's side -----------------------------------------------------------------------------
 
@@ -166,7 +170,8 @@ class WebSocketTransport(asyncio.Transport):
 
     def pause_reading(self) -> None:
         """Give the connection nothing; some 64 KB wait here, the rest at the sender."""
-        self._reading.clear()
+        if self._gone is None:
+            self._reading.clear()
 
     def resume_reading(self) -> None:
         """Give the connection received bytes again."""
@@ -200,9 +205,27 @@ class WebSocketTransport(asyncio.Transport):
         """Give the connection a message, as fast as it takes it."""
         for start in range(0, len(data), _CHUNK):
             await self._reading.wait()
-            if self.is_closing():
+            if self._closing:
                 return
             self.above.data_received(data[start : start + _CHUNK])
+
+    def socket_lost(self, error: BaseException | None) -> None:
+        """The socket is gone: tell the connection, behind the messages that came before.
+
+        With TLS the end often arrives together with the last messages, a DISCONNECT for example, which are
+        read by a task of their own. A connection that takes nothing at the moment is told at once.
+        """
+        if self._read_up or not self._reading.is_set():
+            self.lost(error)
+        else:
+            self._gone = (error,)
+
+    def read_up(self) -> None:
+        """Nothing more comes from the WebSocket."""
+        self._read_up = True
+        if self._gone is not None:
+            (error,), self._gone = self._gone, None
+            self.lost(error)
 
     def lost(self, error: BaseException | None) -> None:
         """The socket is closed."""
@@ -269,7 +292,7 @@ class _Handler(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
         if self.mqtt is not None:
-            self.mqtt.lost(exc)
+            self.mqtt.socket_lost(exc)
         else:
             self._unfinished.remove(self)
 
@@ -328,6 +351,8 @@ class WebSocketListener:
         except ConnectionError:
             # A ping that came with the bytes that ended the connection has nobody to answer it.
             transport.abort()
+        finally:
+            transport.read_up()
         transport.abort() if socket.exception() else transport.close()
         return socket
 
