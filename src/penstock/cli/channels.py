@@ -161,6 +161,8 @@ def why(page: Page, node: ApiOption = HERE, token: TokenOption = "", as_json: Js
         for each in found["muted"]:
             line = f" in '{each['text'][:TEXT_CHARS]}'" if each["text"] else ""
             print_text(printable(f"Muted at {each['place']}{line}: {each['evidence']}"))
+        if found["muted"]:
+            print_text("`penstock channels unmute PAGE PLACE` has a place told again.")
 
 
 @app.command()

@@ -11,7 +11,7 @@ from penstock.core.channels.difference.hunks import hunks
 from penstock_lab.bench.diff import feeds
 from penstock_lab.bench.diff.corpus.noises import NOISES
 from penstock_lab.bench.diff.corpus.sites import START, Visit, a_page
-from penstock_lab.bench.diff.subscription import URL, GeneratedPage
+from penstock_lab.bench.diff.subscription import URL, GeneratedPage, TextDiff
 from penstock_lab.bench.result import BenchmarkRow, interleaved_ns
 
 if TYPE_CHECKING:
@@ -42,8 +42,17 @@ def _look(what: str, bodies: list[bytes], content_type: str, rounds: int) -> Ben
         content = read(body, content_type=content_type, url=URL, rules=versions.rules)
         return versions.look(content, now_us=number * 900_000_000, alone=True)
 
-    taken = interleaved_ns({"look": look}, rounds=rounds)["look"]
-    return BenchmarkRow(f"read and compare {what}, {len(bodies[0]) / 1000:.0f} KB", 1e9 / taken, "pages/s")
+    name = f"read and compare {what}, {len(bodies[0]) / 1000:.0f} KB"
+    if not content_type.startswith("text/html"):
+        return BenchmarkRow(name, 1e9 / interleaved_ns({"look": look}, rounds=rounds)["look"], "pages/s")
+    plain = TextDiff()
+
+    def text_diff() -> object:
+        return plain.poll(lambda _: bodies[number % len(bodies)], START)
+
+    taken = interleaved_ns({"look": look, "text diff": text_diff}, rounds=rounds)
+    own, other = 1e9 / taken["look"], 1e9 / taken["text diff"]
+    return BenchmarkRow(name, own, "pages/s", "plain text diff", other, own / other)
 
 
 def _opcodes(lines: int, alike: float, rounds: int) -> BenchmarkRow:

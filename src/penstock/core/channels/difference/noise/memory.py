@@ -196,7 +196,7 @@ def _muted_columns(
         for n, token in enumerate(tokens(text)):
             at = hash_of(place, column(text, 2 * n + 1)) if is_number(token) else 0
             if at in columns and at not in found:
-                said = "This number changed in this line and others like it, at several looks."
+                said = f"'{token}' changed in this line and others like it, at several looks."
                 found[at] = MutedPlace(place, text, token, said, columns[at].at_us)
     return list(found.values())
 
