@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # Tests start some thousand Python processes: without kept bytecode each would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long check format bench measurements docs clean clean-all python java rivals
+.PHONY: help setup demo test test-fast test-long check format bench measurements screenshots docs clean clean-all python java rivals
 
 BIN := .venv/bin
 # Two more than the cores of a small machine: tests with real processes often wait.
@@ -49,6 +49,9 @@ measurements: setup rivals ## every experiment and benchmark again, stored in do
 	-$(BIN)/penstock reproduce all --store docs/measured $(ARGS)
 	-$(BIN)/penstock bench all --store docs/measured $(ARGS)
 	$(BIN)/python tools/measurements.py
+
+screenshots: setup ## the pictures of the dashboard in docs, taken again
+	PENSTOCK_SCREENSHOTS=docs/guides/dashboard $(BIN)/python -m pytest -q -n0 tests/e2e/test_screenshots.py $(ARGS)
 
 # -E reads every page again: Sphinx does not repeat the warnings of pages it has cached.
 docs: python ## docs/_build/html, warnings are errors

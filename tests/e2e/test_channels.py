@@ -104,7 +104,7 @@ async def dashboard(node: Up) -> AsyncIterator[Page]:
         browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         page = await browser.new_page(viewport={"width": 1440, "height": 1000})
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        await page.goto(node.window)
+        await page.goto(f"{node.window}#/channels")
         yield page
         await browser.close()
     assert wrong == []

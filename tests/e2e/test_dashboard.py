@@ -120,6 +120,19 @@ def page(looking: Browser, node: Node) -> Iterator[Page]:
     yield from opened(looking, node)
 
 
+@pytest.fixture
+def clients(page: Page) -> Page:
+    """Its page of clients."""
+    return at(page, "clients")
+
+
+def at(page: Page, name: str) -> Page:
+    """Another page of the dashboard."""
+    page.evaluate(f"location.hash = '#/{name}'")
+    expect(page.locator(f"#page-{name}")).to_be_visible()
+    return page
+
+
 def opened(looking: Browser, node: Node, **context: Any) -> Iterator[Page]:
     wrong: list[str] = []
     with looking.new_context(viewport={"width": 1440, "height": 1000}, **context) as seen:
@@ -139,12 +152,13 @@ def row_of(page: Page, client_id: str) -> Any:
 
 
 def test_a_slow_client_is_seen_with_its_queue_level_and_drops(page: Page) -> None:
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("live", timeout=120_000)
+    expect(page.locator("#slow-list").get_by_text("phone", exact=True)).to_be_visible(timeout=120_000)
+    at(page, "clients")
     row = row_of(page, "phone")
     expect(row.locator(".state")).to_have_text("behind", timeout=120_000)
     expect(row.locator(".level")).to_have_text(re.compile("[123]"), timeout=120_000)
     expect(row.locator(".chip").first).to_contain_text(re.compile(r"\d"), timeout=120_000)
-    expect(page.locator("#slow-list").get_by_text("phone", exact=True)).to_be_visible()
     expect(row_of(page, "wall display").locator(".state")).to_have_text("attached")
 
 
@@ -190,17 +204,19 @@ def take_first(page: Page) -> str:
     return msgspec.json.encode(_first(api_address(page.url, ""))).decode()
 
 
-def test_a_client_id_that_is_markup_stays_text(page: Page) -> None:
+def test_a_client_id_that_is_markup_stays_text(clients: Page) -> None:
+    page = clients
     row = row_of(page, SCRIPT)
     expect(row.locator(".who button")).to_have_text(SCRIPT)
     row.locator(".who button").click()
     expect(page.locator("tr.details")).to_contain_text("ward/3/#")
     page.locator("#search").fill("onerror")
-    expect(page.locator("#clients-count")).to_have_text("1")
-    page.locator("#chosen").select_option(label=f"{SCRIPT} · ward/3/#")
-    expect(page.locator("#target")).to_have_text(f"{SCRIPT} · ward/3/#")
+    expect(page.locator("#clients-count")).to_have_text("1 client")
+    page.get_by_role("button", name="Policy").click()
+    expect(page.locator("#page-policies")).to_be_visible()
+    expect(page.locator("#target option:checked")).to_have_text(f"{SCRIPT} · ward/3/#")
     expect(page.locator("main img, main script")).to_have_count(0)
-    assert page.title() == "Penstock"
+    assert page.title() == "Policies · Penstock"
 
 
 def test_the_timeline_follows_the_chosen_subscription(page: Page) -> None:
@@ -219,7 +235,8 @@ def test_the_timeline_follows_the_chosen_subscription(page: Page) -> None:
 
 
 def test_a_policy_is_checked_tried_and_applied(page: Page) -> None:
-    page.locator("#chosen").select_option(label="phone · ward/#")
+    at(page, "policies")
+    page.locator("#target").select_option(label="phone · ward/#", timeout=120_000)
     text = page.locator("#policy-text")
     text.fill("levels:\n  - keep: {latets: 7}\n")
     check = page.locator("#policy-check")
@@ -242,10 +259,13 @@ def test_a_policy_is_checked_tried_and_applied(page: Page) -> None:
     page.locator("#apply").click()
     page.locator("#confirm-yes").click()
     expect(page.locator("#policy-said")).to_have_text("phone · ward/# now has the policy few.")
+    at(page, "clients")
     expect(row_of(page, "phone").locator(".chip").filter(has_text="1.1 latest")).to_be_visible(
         timeout=120_000
     )
-    expect(page.locator("#account")).to_have_attribute("data-balanced", "yes")
+    at(page, "overview")
+    expect(page.locator("#account")).to_have_attribute("data-balanced", "yes", timeout=120_000)
+    at(page, "policies")
     page.locator("#registered").select_option("vitals")
     expect(text).to_have_value(re.compile("delta"))
     expect(page.locator("#apply")).to_be_enabled()
@@ -254,8 +274,9 @@ def test_a_policy_is_checked_tried_and_applied(page: Page) -> None:
     expect(page.locator("#policy-said")).to_contain_text("now has the policy")
 
 
-def test_it_can_be_used_without_a_mouse(page: Page) -> None:
-    expect(row_of(page, "phone")).to_be_visible()
+def test_it_can_be_used_without_a_mouse(clients: Page) -> None:
+    page = clients
+    expect(row_of(page, "phone")).to_be_visible(timeout=120_000)
     row_of(page, "phone").locator(".who button").focus()
     page.keyboard.press("Enter")
     expect(page.locator("tr.details")).to_be_visible()
@@ -268,7 +289,8 @@ def test_it_can_be_used_without_a_mouse(page: Page) -> None:
 def test_it_fits_a_phone(looking: Browser, node: Node) -> None:
     for page in opened(looking, node, color_scheme="dark"):
         page.set_viewport_size({"width": 360, "height": 740})
-        expect(row_of(page, "phone")).to_be_visible()
+        at(page, "clients")
+        expect(row_of(page, "phone")).to_be_visible(timeout=120_000)
         row_of(page, "phone").locator(".who button").click()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
@@ -286,13 +308,23 @@ def test_a_client_is_disconnected_and_a_lost_node_is_waited_for(looking: Browser
     stuck = stalled(node.mqtt_port, "stuck", "ward/#")
     with looking.new_context() as seen:
         page = seen.new_page()
-        page.goto(node.url)
-        row_of(page, "stuck").locator(".who button").click()
+        page.goto(f"{node.url}#/clients")
+        row_of(page, "stuck").locator(".who button").click(timeout=120_000)
         page.get_by_role("button", name="Disconnect").click()
         page.locator("#confirm-yes").click()
-        expect(row_of(page, "stuck")).to_have_count(0)
+        expect(row_of(page, "stuck")).to_have_count(0, timeout=120_000)
+        at(page, "overview")
+        expect(page.locator("#account-verdict")).to_contain_text("✓", timeout=120_000)
         node.close()
-        expect(page.locator("#live")).to_have_text("reconnecting", timeout=120_000)
+        expect(page.locator("#live")).to_have_text("node is down", timeout=120_000)
+        expect(page.locator("#down")).to_contain_text("What you see below was so at")
+        expect(page.locator("#account-verdict")).to_have_text("? not known: the node is down")
+        expect(page.locator("#account")).to_have_attribute("data-balanced", "unknown")
+        again = Node(tmp_path, http_port=node.http_port)
+        expect(page.locator("#live")).to_have_text("live", timeout=120_000)
+        expect(page.locator("#down")).to_be_hidden()
+        expect(page.locator("#account-verdict")).to_contain_text("✓", timeout=120_000)
+        again.close()
     close(stuck)
 
 
@@ -301,19 +333,22 @@ def test_a_token_is_asked_for_once_and_forgotten_with_the_tab(looking: Browser, 
     with looking.new_context() as seen:
         page = seen.new_page()
         page.goto(node.url)
-        expect(page.locator("#ask-token")).to_be_visible()
+        expect(page.locator("#ask-token")).to_be_visible(timeout=120_000)
+        expect(page.locator("#token-wrong")).to_be_hidden()
         page.locator("#token").fill("wrong")
         page.keyboard.press("Enter")
-        expect(page.locator("#ask-token")).to_be_visible()
+        expect(page.locator("#token-wrong")).to_be_visible(timeout=120_000)
+        expect(page.locator("#token-wrong")).to_contain_text("was not the token")
         page.locator("#token").fill(TOKEN)
         page.keyboard.press("Enter")
         expect(page.locator("#live")).to_have_text("live", timeout=120_000)
-        expect(page.locator("#registered option")).to_have_count(2)
+        at(page, "policies")
+        expect(page.locator("#registered option")).to_have_count(2, timeout=120_000)
         page.reload()
         expect(page.locator("#live")).to_have_text("live", timeout=120_000)
         other = seen.new_page()
         other.goto(node.url)
-        expect(other.locator("#ask-token")).to_be_visible()
+        expect(other.locator("#ask-token")).to_be_visible(timeout=120_000)
     node.close()
 
 

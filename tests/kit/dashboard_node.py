@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Node:
     """`penstock up` as its own process."""
 
-    def __init__(self, folder: Path, *, token: str = "", http_port: int = 0) -> None:
-        (folder / "penstock.yaml").write_text(SETTINGS % (http_port, token))
+    def __init__(self, folder: Path, *, token: str = "", http_port: int = 0, settings: str = "") -> None:
+        (folder / "penstock.yaml").write_text(settings or SETTINGS % (http_port, token))
         command = [sys.executable, "-m", "penstock", "up", "--config", "penstock.yaml", "--json"]
         self._log = (folder / "log").open("wb")
         self._process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=self._log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -101,12 +102,20 @@ async def test_the_api_behind_the_token() -> None:
         assert status == 200
         assert at.webhook_key("http://127.0.0.1/x") in body
         assert (await get("/webhook-key?target=nonsense"))[0] == 422
+        await channels.subscribe("feed:bob", "http://other.example/")
+        told = json.loads((await get("/subscribers?limit=1"))[1])
+        assert (told["total"], [one["who"] for one in told["subscribers"]]) == (2, ["feed:ann"])
+        assert "feed" in told["kinds"]
+        found = json.loads((await get("/subscribers?search=OTHER"))[1])
+        assert [(one["who"], one["url"]) for one in found["subscribers"]] == [
+            ("feed:bob", "http://other.example/")
+        ]
         assert at.feed_of("feed:ann") in (await get("/feed?who=feed:ann"))[1]
         assert (await get("/feed?url=http://page.example"))[0] == 200
         assert (await get("/feed?url=nonsense"))[0] == 422
         assert (await get("/feed"))[0] == 400
         assert 'xmlUrl="http://page.example/"' in (await get("/opml?who=feed:ann"))[1]
-        assert (await get("/opml?who=feed:bob"))[0] == 404
+        assert (await get("/opml?who=feed:cid"))[0] == 404
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from aiohttp import web
 from penstock.core.channels.address import canonical
 from penstock.core.channels.websub import link_header
 from penstock.errors import ChannelError, RequestRefused
-from penstock.node.http.replies import json_answer
-from penstock.node.http.routes import API, Parameter, Route
+from penstock.node.http.replies import json_answer, page_of
+from penstock.node.http.routes import API, PAGE, Parameter, Route
 from penstock.node.notify import status
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ ROUTES: Final = (
         handler="notify_status",
         about="what was told to people and programs, and what waits for them",
         answer=(status.NotifyStatus,),
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/notify/subscribers",
+        handler="notify_subscribers",
+        about="who is told of which page",
+        answer=(status.NotifySubscribers,),
+        parameters=(Parameter("search", "text within subscriber or URL; case does not matter"), *PAGE),
     ),
     Route(
         method="GET",
@@ -123,6 +131,26 @@ class NotifyHandlers:
     async def notify_status(self, _: web.Request) -> web.Response:
         """Answer with what was sent and what waits."""
         return json_answer(self._notify.status())
+
+    async def notify_subscribers(self, request: web.Request) -> web.Response:
+        """Answer with a page of the subscriptions of people and programs."""
+        wanted = request.query.get("search", "").casefold()
+        offset, limit = page_of(request)
+        found = [
+            one
+            for one in self._notify.channels.subscriptions()
+            if wanted in one.who.casefold() or wanted in one.url.casefold()
+        ]
+        found.sort(key=lambda one: (one.who, one.url))
+        page = tuple(
+            status.NotifySubscriber(one.who, one.url, one.policy, one.paused, one.since_us)
+            for one in found[offset : offset + limit]
+        )
+        return json_answer(
+            status.NotifySubscribers(
+                len(found), offset, page, tuple(kind for kind in self._notify.kinds if kind != "hub")
+            )
+        )
 
     async def webhook_key(self, request: web.Request) -> web.Response:
         """Answer with the key by which the receiver of a webhook checks signatures."""

@@ -104,8 +104,9 @@ class NotifyService:
             give_up_us=to_us(settings.give_up_s),
             over=self._over,
         )
-        kinds = (*self._transports, *(PULL_KINDS if self.feeds is not None else ()))
-        self._subscribers = SubscriberNames(settings, kinds, self._poster)
+        self.kinds = (*self._transports, *(PULL_KINDS if self.feeds is not None else ()))
+        """Kinds of subscribers that can be told."""
+        self._subscribers = SubscriberNames(settings, self.kinds, self._poster)
         self._writing: OutboxWriter | None = None
 
     def _feeds(self, config: Config) -> AtomFeeds | None:

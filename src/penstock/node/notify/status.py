@@ -48,6 +48,28 @@ class NotifyStatus(OutboxStatistics, frozen=True):
     transports: dict[str, dict[str, Any]]
 
 
+class NotifySubscriber(msgspec.Struct, frozen=True):
+    """Somebody who is told of the changes of a page."""
+
+    who: str
+    """Address with its kind in front, as webhook:https://example.org/hook."""
+    url: str
+    policy: str
+    """Policy for changes that wait; empty: none."""
+    paused: bool
+    since_us: int
+
+
+class NotifySubscribers(msgspec.Struct, frozen=True):
+    """A page of the subscriptions of people and programs, by subscriber."""
+
+    total: int
+    offset: int
+    subscribers: tuple[NotifySubscriber, ...]
+    kinds: tuple[str, ...]
+    """Kinds of subscribers that this node can tell: webhook, xmpp, apprise, feed."""
+
+
 class WebhookKey(msgspec.Struct, frozen=True):
     """Key by which the receiver of a webhook checks signatures."""
 

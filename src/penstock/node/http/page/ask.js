@@ -31,6 +31,22 @@ export async function ask(path, { body, signal } = {}) {
   }
 }
 
+/** Hand each server-sent event of a response on; EventSource cannot send a token. Only the newest of several. */
+export async function events(response, handle, { all = false } = {}) {
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    rest += decoder.decode(value, { stream: true });
+    const found = rest.split("\n\n");
+    rest = found.pop();
+    const data = found.filter((event) => event.startsWith("data: "));
+    for (const event of all ? data : data.slice(-1)) await handle(JSON.parse(event.slice(6)));
+  }
+}
+
 export const get = async (path, options) => (await ask(path, options)).json();
 export const post = async (path, body) => (await ask(path, { body })).json();
 
@@ -41,6 +57,7 @@ async function askToken(refused) {
   if (sessionStorage.getItem("token") !== refused) return;
   asking ??= new Promise((done) => {
     const dialog = $("ask-token");
+    $("token-wrong").hidden = !refused;
     dialog.addEventListener("close", () => {
       sessionStorage.setItem("token", $("token").value);
       $("token").value = "";

@@ -1,7 +1,7 @@
 // Web pages that the node watches: added, looked into, paused, removed; what changed on them.
 
 import { confirmed, get, post } from "./ask.js";
-import { bytes, duration, whole } from "./figures.js";
+import { bytes, duration, plural, whole } from "./figures.js";
 import { changes } from "./deltas.js";
 import { $, h, keyed, tone, write } from "./write.js";
 
@@ -10,20 +10,18 @@ const HISTORY = 10;
 const LABELS = ["", "State", "Every", "Subscribers", "Changes", "Last change", "Problem"];
 const open = new Set(); // pages with details shown
 const details = new Map(); // what is known about those
-let enabled = true;
 let rows = [];
 
-export async function showChannels() {
-  if (!enabled) return;
+export const page = { name: "channels", title: "Channels", part: "channels", show: showChannels };
+
+async function showChannels() {
   const wanted = $("channel-search").value.trim();
   const found = await get(`/channels?limit=${SHOWN}&search=${encodeURIComponent(wanted)}`);
-  enabled = found.enabled;
-  $("channels").hidden = $("channels-link").hidden = !enabled;
-  if (!enabled) return;
+  if (!found.enabled) return;
   const { status, total, channels } = found;
   rows = channels;
-  write($("channels-count"), `${whole.format(status.polled)} polled, ${whole.format(status.counts.changes)} changes in `
-    + `${whole.format(status.counts.polls)} polls, ${bytes(status.counts.bytes)}`
+  write($("channels-count"), `${plural(status.polled, "page")} polled, ${plural(status.counts.changes, "change")} in `
+    + `${plural(status.counts.polls, "poll")}, ${bytes(status.counts.bytes)}`
     + (channels.length < total ? `; ${whole.format(channels.length)} of ${whole.format(total)} shown` : ""));
   $("channels-none").hidden = channels.length > 0;
   write($("channels-none"), wanted ? "No page matches." : "No page is watched yet.");

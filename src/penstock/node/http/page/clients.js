@@ -1,7 +1,7 @@
 // The table of clients, and what can be done to one.
 
 import { confirmed, get, notice, post } from "./ask.js";
-import { bytes, duration, levelTone, short, whole } from "./figures.js";
+import { bytes, duration, levelTone, plural, short, whole } from "./figures.js";
 import { fill } from "./slow.js";
 import { choose, state } from "./state.js";
 import { $, h, keyed, tone, write } from "./write.js";
@@ -9,14 +9,23 @@ import { $, h, keyed, tone, write } from "./write.js";
 const open = new Set(); // clients with details shown
 const LABELS = ["", "State", "Queue", "Level", "Oldest", "Latency p99", "Dropped by filter", "Digests", "Delivered"];
 
-export function showClients() {
+export const page = {
+  name: "clients",
+  title: "Clients",
+  async show() {
+    showClients();
+    if (state.search) await search();
+  },
+};
+
+function showClients() {
   const { clients, overview } = state.snapshot;
   const rows = state.search ? state.found?.clients ?? [] : clients;
   const total = state.search ? state.found?.total ?? 0 : overview.attached + overview.detached;
   const some = `${whole.format(rows.length)} of ${whole.format(total)}, those behind first`;
   $("clients-none").hidden = rows.length > 0;
   write($("clients-none"), state.search ? "No client matches." : "No clients.");
-  write($("clients-count"), rows.length < total ? some : whole.format(total));
+  write($("clients-count"), rows.length < total ? some : plural(total, "client"));
   const lines = rows.flatMap((client) => (open.has(client.client_id) ? [[client, false], [client, true]] : [[client, false]]));
   keyed($("client-rows"), lines, ([client, details]) => JSON.stringify([client.client_id, details]),
     ([client, details]) => (details ? makeDetails(client) : makeClient(client)),
@@ -99,7 +108,7 @@ function makeDetails(client) {
   const leave = h("button", { type: "button", onclick: () => disconnect(client.client_id) }, "Disconnect");
   return h("tr", { class: "details" }, h("td", { colspan: "9" },
     h("p", { class: "facts" }, h("span", { class: "text" }), leave),
-    h("div", { class: "inner" }, h("table", {}, h("thead", {}, h("tr", {}, ...heads)), h("tbody")))));
+    h("div", { class: "inner" }, h("table", { class: "clients" }, h("thead", {}, h("tr", {}, ...heads)), h("tbody")))));
 }
 
 function showDetails(row, client) {
@@ -121,14 +130,16 @@ function showDetails(row, client) {
 }
 
 function makeSubscription(target) {
-  const select = () => {
+  const to = (address) => () => {
     choose(target);
-    $("timeline").scrollIntoView({ block: "nearest" });
+    location.hash = address;
   };
+  const cell = (n, ...inside) => h("td", { "data-label": HEADS[n], class: n === 5 || n === 7 ? "dropped" : "" }, ...inside);
   return h("tr", {},
-    h("td", { class: "topic" }), h("td"), h("td"), h("td", {}, h("span", { class: "level" })), h("td"),
-    h("td", {}, h("div", { class: "chips" })), h("td"), h("td"),
-    h("td", {}, h("button", { type: "button", onclick: select }, "Choose")));
+    h("td", { class: "topic" }), cell(1), cell(2), cell(3, h("span", { class: "level" })), cell(4),
+    cell(5, h("div", { class: "chips" })), cell(6), cell(7),
+    h("td", {}, h("button", { type: "button", onclick: to("#/overview") }, "Timeline"), " ",
+      h("button", { type: "button", onclick: to("#/policies") }, "Policy")));
 }
 
 function showSubscription(line, one) {
@@ -163,7 +174,7 @@ async function disconnect(clientId) {
 
 let searches = 0;
 
-export async function search() {
+async function search() {
   const mine = (searches += 1);
   const found = await get(`/clients?${new URLSearchParams({ search: state.search, limit: 100 })}`).catch(() => null);
   if (mine !== searches || !found) return;

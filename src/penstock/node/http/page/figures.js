@@ -23,6 +23,8 @@ export function bytes(count) {
 
 export const rate = (perSecond) => `${perSecond && perSecond < 10 ? perSecond.toFixed(1) : short.format(perSecond)}/s`;
 
+export const plural = (count, one, many = `${one}s`) => `${whole.format(count)} ${count === 1 ? one : many}`;
+
 export const fullness = (share) => (share >= 0.9 ? "bad" : share >= 0.5 ? "warn" : null);
 // An empty queue keeps its level for the next pack: the level is coloured only while something waits.
 export const levelTone = ({ level, items }) => (!items || !level ? null : level >= 3 ? "bad" : "warn");

@@ -1,13 +1,55 @@
-// The account and the tiles.
+// The overview: the account of all events and of streams, tiles, slow receivers and a timeline.
 
+import { get } from "./ask.js";
 import { bytes, duration, rate, whole } from "./figures.js";
+import { showSlow } from "./slow.js";
+import { fetchSeries } from "./timeline.js";
 import { $, h, keyed, tone, write } from "./write.js";
 
-export function showOverview(node) {
+export const page = {
+  name: "overview",
+  title: "Overview",
+  async show({ overview }) {
+    showOverview(overview);
+    showSlow();
+    await Promise.all([fetchSeries(), overview.parts.includes("streams") ? showStreams() : null]);
+  },
+};
+
+/** What every page shows of the node. */
+export function showHeader(node) {
   write($("version"), node.version);
   write($("uptime"), `up ${duration(node.now_us - node.started_us)}`);
   $("faults").hidden = !node.faults.length;
   write($("faults"), node.faults.join("\n"));
+}
+
+/** The node does not answer: nothing is known to add up. */
+export function showUnknown() {
+  $("account").dataset.balanced = "unknown";
+  write($("account-verdict"), "? not known: the node is down");
+}
+
+/** Streams have an account of their own: what was published is in the log until all readers have it. */
+async function showStreams() {
+  const { streams, faults } = await get("/streams?limit=1000");
+  const sum = (pick) => streams.reduce((total, row) => total + pick(row), 0);
+  const missed = sum(({ readers }) => readers.missed);
+  const stopped = streams.filter(({ state }) => state === "stopped").length;
+  const parts = [
+    `${whole.format(sum(({ hosted, published }) => (hosted ? published : 0)))} published`,
+    `${whole.format(sum(({ delivered }) => delivered))} delivered`,
+    `${whole.format(sum(({ waiting }) => waiting))} on the way to the disk`,
+    missed ? `${whole.format(missed)} × a reader missed something` : "no reader missed anything",
+    ...(stopped ? [`${whole.format(stopped)} stopped`] : []),
+  ];
+  const line = $("account-streams");
+  line.hidden = false;
+  write(line, `Reliable streams: ${parts.join(" · ")}`);
+  tone(line, missed || stopped || faults.length ? "bad" : null);
+}
+
+function showOverview(node) {
   const account = node.account;
   for (const part of ["accepted", "delivered", "digested", "counted", "queued", "abandoned"]) {
     write($(`account-${part}`), whole.format(account[part]));

@@ -1,70 +1,87 @@
-// The dashboard: reads live snapshots of the node, and updates each part of the page.
+// The dashboard: follows live snapshots of the node, and says when there are none.
 
-import { Problem, ask, notice } from "./ask.js";
-import { showChannels } from "./channels.js";
-import { search, showClients } from "./clients.js";
-import { showFlows } from "./flows.js";
-import { showOverview } from "./overview.js";
-import { check, offerRegistered } from "./policies.js";
-import { showSlow } from "./slow.js";
+import { Problem, ask, events, notice } from "./ask.js";
+import { showHeader, showUnknown } from "./overview.js";
+import { offerPages, showPage } from "./pages.js";
 import { state } from "./state.js";
-import { showStreams } from "./streams.js";
 import "./theme.js";
-import { fetchSeries, offerChoices } from "./timeline.js";
+import { offerChoices } from "./timeline.js";
 import { $, write } from "./write.js";
 
+const LATE_MS = 10_000; // a node of many clients takes its snapshots less often than once a second
+const LOST_MS = 60_000;
+const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
 let following = null;
+let seen = null; // when the last snapshot came
 
 async function follow() {
   if (following) return;
   const stop = (following = new AbortController());
   let pause = 500;
   while (!stop.signal.aborted) {
+    const attempt = new AbortController();
+    const end = () => attempt.abort();
+    stop.signal.addEventListener("abort", end);
+    const watching = setInterval(() => late(attempt), 1_000);
     try {
-      const response = await ask("/live", { signal: stop.signal });
+      const response = await ask("/live", { signal: attempt.signal });
       pause = 500;
-      await read(response.body.getReader());
+      await events(response, shown);
+      live("late", "reconnecting"); // the node has ended the view: it stops, or is started again
     } catch (error) {
       if (stop.signal.aborted) break;
+      down();
       if (error instanceof Problem) notice(error.message);
+    } finally {
+      clearInterval(watching);
+      stop.signal.removeEventListener("abort", end);
     }
     if (stop.signal.aborted) break;
-    live("lost", "reconnecting");
     await new Promise((go) => setTimeout(go, pause));
     pause = Math.min(pause * 2, 8_000);
   }
 }
 
-/** Read server-sent events with fetch: EventSource cannot send a token. */
-async function read(reader) {
-  const decoder = new TextDecoder();
-  let rest = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    rest += decoder.decode(value, { stream: true });
-    const events = rest.split("\n\n");
-    rest = events.pop();
-    // Show only the newest if several came at once.
-    const last = events.findLast((event) => event.startsWith("data: "));
-    if (last) await shown(JSON.parse(last.slice(6)));
-  }
+/** Say so when snapshots stay away although the connection is open; give it up in the end. */
+function late(attempt) {
+  if (!seen || $("live").dataset.state === "lost") return;
+  const ms = Date.now() - seen;
+  if (ms > LOST_MS) attempt.abort();
+  else if (ms > LATE_MS) live("late", `no news for ${Math.round(ms / 1_000)} s`);
 }
 
 function live(kind, text) {
   $("live").dataset.state = kind;
+  document.body.dataset.node = kind;
   write($("live"), text);
+}
+
+/** What is on the page is not known to be true any more. */
+function down() {
+  live("lost", "node is down");
+  $("down").hidden = false;
+  write($("down"), state.snapshot
+    ? `The node does not answer. What you see below was so at ${clock.format(new Date(seen))}; trying again …`
+    : "The node does not answer; trying again …");
+  showUnknown();
 }
 
 async function shown(snapshot) {
   state.snapshot = snapshot;
+  seen = Date.now();
   live("live", "live");
+  $("down").hidden = true;
   notice("");
-  showOverview(snapshot.overview);
+  offerPages(snapshot.overview);
+  showHeader(snapshot.overview);
   offerChoices();
-  showSlow();
-  showClients();
-  await Promise.all([fetchSeries(), showFlows(), showChannels(), showStreams(), state.search ? search() : null]);
+  try {
+    await showPage(snapshot);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error; // the connection is lost, or there is a mistake in the page
+    notice(error.message);
+  }
 }
 
 document.addEventListener("visibilitychange", () => {
@@ -76,5 +93,3 @@ document.addEventListener("visibilitychange", () => {
 });
 
 follow();
-await check();
-await offerRegistered();

@@ -1,7 +1,7 @@
 // The policy editor: checked while one types, tried on live traffic, applied.
 
 import { confirmed, get, post } from "./ask.js";
-import { percent, whole } from "./figures.js";
+import { percent, plural, whole } from "./figures.js";
 import { onChosen, state } from "./state.js";
 import { $, h, tone, write } from "./write.js";
 
@@ -18,7 +18,19 @@ let understood = false;
 let checks = 0;
 let waiting = 0;
 
-export async function check() {
+let offered = false;
+
+export const page = {
+  name: "policies",
+  title: "Policies",
+  async open() {
+    if (offered) return;
+    offered = true;
+    await Promise.all([check(), offerRegistered()]);
+  },
+};
+
+async function check() {
   const mine = (checks += 1);
   const found = await post("/policy/check", { policy: text.value })
     .catch((error) => ({ ok: false, error: error.message }));
@@ -65,8 +77,7 @@ text.addEventListener("keydown", (event) => {
 
 function showTarget() {
   const chosen = state.chosen;
-  write($("target"), chosen ? `${chosen.client_id} · ${chosen.filter}` : "no subscription chosen");
-  $("target").title = $("target").textContent;
+  $("target").disabled = !chosen;
   $("apply").disabled = !chosen || !understood;
   $("unapply").disabled = !chosen;
   $("try").disabled = !understood;
@@ -91,6 +102,51 @@ $("try-form").addEventListener("submit", async (event) => {
   }
   button.disabled = false;
 });
+
+// -- attributes ---------------------------------------------------------------------------------------------------
+
+$("find").addEventListener("click", async () => {
+  const button = $("find");
+  const filter = $("try-filter").value || "#";
+  button.disabled = true;
+  said("Looking into the events of two seconds …");
+  try {
+    showAttributes(await get(`/attributes?${new URLSearchParams({ filter, seconds: 2 })}`));
+  } catch (error) {
+    said(error.message, "bad");
+  }
+  button.disabled = false;
+});
+
+function showAttributes({ events, undecoded, attributes }) {
+  const box = $("attributes");
+  box.hidden = !attributes.length;
+  if (!attributes.length) {
+    said(events ? `${whole.format(events)} events, none with an attribute that can be read.`
+      : "No event matched within two seconds; try a wider topic filter.", "bad");
+    return;
+  }
+  said(`${plural(attributes.length, "attribute")} in ${plural(events, "event")}`
+    + (undecoded ? `; ${whole.format(undecoded)} events have none` : "") + ". Click one to use it.", "good");
+  const rows = attributes.map(({ path, kind, events: count, least, most, examples }) => [
+    h("button", { type: "button", class: "mono", onclick: () => use(path) }, path), kind,
+    least === null ? examples.map((one) => (one.length > 40 ? `${one.slice(0, 40)}…` : one)).join(", ") : least === most ? short(least) : `${short(least)} … ${short(most)}`,
+    percent.format(count / events),
+  ]);
+  box.replaceChildren(h("h3", {}, "Attributes of the events"), h("table", { class: "clients" },
+    h("thead", {}, h("tr", {}, ...["Attribute", "Kind", "Values", "In events"].map((head) => h("th", { scope: "col" }, head)))),
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, n) =>
+      h("td", { "data-label": ["", "Kind", "Values", "In events"][n] || null }, cell)))))));
+}
+
+/** Make an attribute the one that the filters look at. */
+function use(path) {
+  const line = `attribute: ${/^[\w.$-]+$/.test(path) && !path.startsWith("$") ? path : JSON.stringify(path)}`;
+  text.value = /^attribute:.*$/m.test(text.value)
+    ? text.value.replace(/^attribute:.*$/m, () => line) : `${line}\n${text.value}`;
+  text.focus();
+  check();
+}
 
 function showTried(found) {
   const seconds = `${found.seconds.toFixed(1)} s`;
@@ -151,9 +207,10 @@ function itemRow({ event, digest }) {
     h("td", {}, [...told, `by ${causes.join(", ")}`].join("; ")));
 }
 
+const short = (value) => (typeof value === "number" ? String(Number(value.toPrecision(5)))
+  : typeof value === "object" ? JSON.stringify(value) : value);
+
 function summary({ n, ...facts }) {
-  const short = (value) => (typeof value === "number" ? Number(value.toPrecision(5))
-    : typeof value === "object" ? JSON.stringify(value) : value);
   return Object.entries(facts).map(([key, value]) => `${key} ${short(value)}`).join(", ");
 }
 
@@ -184,7 +241,7 @@ $("registered").addEventListener("change", async () => {
   }
 });
 
-export async function offerRegistered() {
+async function offerRegistered() {
   const { policies } = await get("/policies").catch(() => ({ policies: [] }));
   $("registered").append(...policies.map(({ name, policy }) =>
     h("option", { value: name }, policy.ok ? name : `${name} (not understood)`)));

@@ -11,7 +11,7 @@ export function showSlow() {
   keyed($("slow-list"), rows, (row) => name({ client_id: row.client_id, filter: row.subscription.filter }), (row) => {
     const target = { client_id: row.client_id, filter: row.subscription.filter };
     return h("li", {}, h("button", { type: "button", onclick: () => choose(target) },
-      h("span", { class: "who" }), h("span", { class: "age" }), h("span", { class: "what" }), h("span", { class: "what right" }),
+      h("span", { class: "who" }), h("span", { class: "age" }), h("span", { class: "what" }), h("span", { class: "what" }),
       h("span", { class: "bar" }, h("span"))));
   }, (item, row) => {
     const one = row.subscription;
@@ -35,4 +35,4 @@ export function fill(bar, items) {
   tone(bar, fullness(share));
 }
 
-onChosen(showSlow);
+onChosen(() => state.snapshot && showSlow());

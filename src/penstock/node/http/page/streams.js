@@ -1,7 +1,7 @@
 // Reliable streams of the node, the programs it keeps a place for, and its links to others.
 
 import { get } from "./ask.js";
-import { bytes, duration, rate, whole } from "./figures.js";
+import { bytes, duration, plural, rate, whole } from "./figures.js";
 import { $, h, keyed, tone, write } from "./write.js";
 
 const SHOWN = 50;
@@ -9,18 +9,14 @@ const STREAM = ["", "Host", "State", "Log", "Commits", "Rate", "Messages", "Behi
 const CONSUMER = ["", "User", "State", "Behind"];
 const TICK_US = 1000 / 1024;
 const NEIGHBOUR = ["", "State", "Queue", "Sent", "Received", "Dropped", "Reconnects"];
-let enabled = true;
 
-export async function showStreams() {
-  if (!enabled) return;
-  const found = await get(`/streams?limit=${SHOWN}`);
-  enabled = found.enabled;
-  $("streams").hidden = $("streams-link").hidden = !enabled;
-  if (!enabled) return;
-  const { streams, neighbours, total, faults } = found;
-  write($("streams-count"), `${whole.format(total)}`
+export const page = { name: "streams", title: "Streams", part: "streams", show: showStreams };
+
+async function showStreams() {
+  const { streams, neighbours, total, faults } = await get(`/streams?limit=${SHOWN}`);
+  write($("streams-count"), plural(total, "stream")
     + (neighbours.length ? `, ${whole.format(neighbours.filter(({ state }) => state === "up").length)} of `
-      + `${whole.format(neighbours.length)} neighbours up` : "")
+      + `${plural(neighbours.length, "neighbour")} up` : "")
     + (streams.length < total ? `; ${whole.format(streams.length)} shown` : ""));
   $("streams-none").hidden = streams.length > 0;
   $("streams-faults").hidden = !faults.length;

@@ -7,6 +7,7 @@ import { choose, name, onChosen, state } from "./state.js";
 import { $, h, keyed, write } from "./write.js";
 
 let series = null; // of what is chosen
+const SELECTS = [$("chosen"), $("target")]; // the same choice on two pages
 
 export function offerChoices() {
   const known = new Map();
@@ -22,18 +23,21 @@ export function offerChoices() {
   }
   if (state.chosen) add(state.chosen.client_id, state.chosen.filter);
   const options = [...known].sort(([a], [b]) => (a < b ? -1 : 1));
-  const select = $("chosen");
-  if (document.activeElement !== select) {
-    keyed(select, options, ([key]) => key, ([key]) => h("option", { value: key }),
-      (option, [, [client, filter]]) => write(option, `${client} · ${filter}`));
+  for (const select of SELECTS) {
+    if (document.activeElement !== select) {
+      keyed(select, options, ([key]) => key, ([key]) => h("option", { value: key }),
+        (option, [, [client, filter]]) => write(option, `${client} · ${filter}`));
+    }
+    if (state.chosen) select.value = name(state.chosen);
   }
-  if (state.chosen) select.value = name(state.chosen);
 }
 
-$("chosen").addEventListener("change", () => {
-  const [client_id, filter] = JSON.parse($("chosen").value);
-  choose({ client_id, filter });
-});
+for (const select of SELECTS) {
+  select.addEventListener("change", () => {
+    const [client_id, filter] = JSON.parse(select.value);
+    choose({ client_id, filter });
+  });
+}
 $("span").addEventListener("change", () => drawSeries());
 
 const charts = new Charts($("charts"), [
