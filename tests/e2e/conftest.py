@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright import async_api, sync_api
 from playwright.sync_api import sync_playwright
 
 from tests.e2e.chromium import ARGUMENTS, chromium
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser
+
+
+# A machine that is busy with other tests may stall a browser for a minute; the usual limit is five seconds.
+for _api in (sync_api, async_api):
+    _api.expect.set_options(timeout=120_000)
 
 
 @pytest.fixture(scope="module")  # not longer: its event loop stands in the way of tests with their own

@@ -103,6 +103,7 @@ async def dashboard(node: Up) -> AsyncIterator[Page]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         page = await browser.new_page(viewport={"width": 1440, "height": 1000})
+        page.set_default_timeout(120_000)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         await page.goto(f"{node.window}#/channels")
         yield page
@@ -182,7 +183,7 @@ async def test_the_dashboard_adds_pauses_and_removes_pages(tmp_path: Path) -> No
         server.put("/%3Cimg%3E", html("one", title="<img src=x onerror=alert(1)>".replace("<", "&lt;")))
         await expect(page.locator("#channels-none")).to_have_text("No page is watched yet.")
         await page.locator("#channel-url").fill("ftp://example.org/")
-        await page.locator("#channel-form button").click()
+        await page.locator("#channel-form button.main").click()
         await expect(page.locator("#channel-said")).to_contain_text("http:// or https://")
         await page.locator("#channel-url").fill(url)
         await page.locator("#channel-url").press("Enter")
@@ -204,6 +205,26 @@ async def test_the_dashboard_adds_pauses_and_removes_pages(tmp_path: Path) -> No
         await page.get_by_role("button", name="Remove", exact=True).click()
         await page.locator("#confirm-yes").click()
         await expect(page.locator("#channel-rows tr")).to_have_count(0)
+        watches = [
+            {"url": server.put("/shop", html("Lamp", "EUR 49")), "tag": "shops", "trigger_text": ["x"]}
+        ]
+        listed = {
+            "name": "url-watches.json",
+            "mimeType": "application/json",
+            "buffer": msgspec.json.encode(watches),
+        }
+        await page.locator("#channel-file").set_input_files(listed)  # type: ignore[arg-type]
+        await expect(page.locator("#channel-said")).to_have_text("1 page of url-watches.json watched.")
+        await expect(page.locator("#channel-left")).to_contain_text("trigger_text is not supported")
+        await expect(page.locator("#channel-rows .tags .chip")).to_have_text("shops")
+        await node.first_version("shop")
+        await page.locator("#channel-rows .who button").click()
+        await page.get_by_role("button", name="Pick a part …").click()
+        await page.locator(".page-lines button").filter(has_text="EUR 49").click()
+        await page.get_by_role("button", name="Watch only this").first.click()
+        await expect(page.locator("#channel-said")).to_contain_text("read by other rules from now on")
+        found = await node.ask(f"/channels/one?url={watches[0]['url']}")
+        assert len(found["rules"]["css"]) == 1
 
 
 def with_tips(server: WebServer) -> str:

@@ -136,6 +136,7 @@ def at(page: Page, name: str) -> Page:
 def opened(looking: Browser, node: Node, **context: Any) -> Iterator[Page]:
     wrong: list[str] = []
     with looking.new_context(viewport={"width": 1440, "height": 1000}, **context) as seen:
+        seen.set_default_timeout(120_000)
         page = seen.new_page()
         page.on(
             "console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None

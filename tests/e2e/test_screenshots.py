@@ -73,7 +73,11 @@ def streams(page: Page, _: Scene) -> None:
 
 
 def channels(page: Page, _: Scene) -> None:
+    expect(page.locator("#channel-rows .tags .chip")).to_have_text(["trains", "daily"], timeout=SLOW_MS)
     page.locator("#channel-rows .who button").click(timeout=SLOW_MS)
+    page.get_by_role("button", name="Pick a part …").click(timeout=SLOW_MS)
+    page.locator(".page-lines button").filter(has_text="Train 42").click(timeout=SLOW_MS)
+    expect(page.locator(".choice").first).to_contain_text("Watch only this")
     expect(page.locator(".history ins").first).to_contain_text("20 minutes late", timeout=SLOW_MS)
 
 
@@ -174,6 +178,7 @@ def seen(
     width, colours = request.param
     wrong: list[str] = []
     with looking.new_context(viewport={"width": width, "height": 900}, color_scheme=colours) as context:
+        context.set_default_timeout(SLOW_MS)
         page = context.new_page()
         page.on(
             "console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None

@@ -19,6 +19,7 @@ from penstock.cli.output import JsonFlag, print_json, print_text, warn
 from penstock.cli.terminal import print_table
 from penstock.core.channels.address import canonical
 from penstock.core.channels.delta import Delta
+from penstock.core.channels.watch_list import read_watches
 from penstock.errors import GoalMissed, InputError, counted, printable
 from penstock.model.instant import duration
 
@@ -36,13 +37,14 @@ TEXT_CHARS: Final = 80
 @app.command("list")
 def list_(
     search: Annotated[str, typer.Option("--search", help="Text within URL or title.")] = "",
+    tag: Annotated[str, typer.Option("--tag", help="Only pages with this tag.")] = "",
     node: ApiOption = HERE,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """List the pages: those that fail first, then those that changed last."""
     where = api_address(node, token)
-    found = ask_all(where, "channels", search=search)
+    found = ask_all(where, "channels", search=search, tag=tag)
     rows = found["channels"]
     if as_json:
         print_json({"enabled": found["enabled"], "status": found["status"], "channels": rows})
@@ -90,6 +92,9 @@ def add(
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="PATTERN", help="Leave out lines that match.")
     ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Tag the page; replaces the tags it has.")
+    ] = None,
     only_additions: Annotated[
         bool, typer.Option("--only-additions", help="Ignore lines that are only removed.")
     ] = False,
@@ -124,6 +129,8 @@ def add(
     body: dict[str, Any] = {"url": canonical(page)}
     if rules:
         body["rules"] = rules
+    if tag:
+        body["tags"] = tag
     if every is not None:
         body["every_s"] = seconds_of(every, least_s=0)
     found = ask(api_address(node, token), "/channels/add", body)
@@ -231,7 +238,10 @@ def subscribe(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A list of feeds (OPML); - for input.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A list: OPML, or JSON of changedetection.io; - for input."),
+    ],
     who: Annotated[
         str, typer.Option("--for", metavar="WHO", help="Subscribe them; else the feeds are only polled.")
     ] = "",
@@ -239,24 +249,36 @@ def import_(
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Poll the feeds of an OPML list, as feed readers export it."""
+    """Poll the feeds of an OPML list, as feed readers export it, or the pages of changedetection.io.
+
+    Of changedetection.io: `url-watches.json` of a backup, or the answer of its API.
+    """
     from penstock.node.notify.opml import read_opml, write_opml  # noqa: PLC0415
 
     where = api_address(node, token)
-    feeds = read_opml(read_bytes(file, most=limits.OPML_BYTES))
-    added = 0
-    refused: list[dict[str, str]] = []
-    for start in range(0, len(feeds), CHUNK):
-        part = write_opml([(each, "") for each in feeds[start : start + CHUNK]], title="")
-        found = ask(where, "/channels/import", {"opml": part.decode(), "who": who})
-        added += found["added"]
-        refused += found["refused"]
-    if as_json:
-        print_json({"added": added, "refused": refused})
+    data = read_bytes(file, most=max(limits.OPML_BYTES, limits.WATCH_LIST_BYTES))
+    parts: list[dict[str, str]] = []
+    if data.lstrip()[:1] in (b"{", b"["):
+        total = len(read_watches(data))
+        parts.append({"watches": data.decode(errors="replace"), "who": who})
     else:
-        print_text(f"{added:,} of {counted(len(feeds), 'feed')} watched")
+        feeds = read_opml(data)
+        total = len(feeds)
+        for start in range(0, total, CHUNK):
+            part = write_opml([(each, "") for each in feeds[start : start + CHUNK]], title="")
+            parts.append({"opml": part.decode(), "who": who})
+    answers = [ask(where, "/channels/import", part) for part in parts]
+    added = sum(found["added"] for found in answers)
+    refused = [each for found in answers for each in found["refused"]]
+    left_out = [each for found in answers for each in found["left_out"]]
+    if as_json:
+        print_json({"added": added, "refused": refused, "left_out": left_out})
+    else:
+        print_text(f"{added:,} of {counted(total, 'page')} watched")
         for each in refused:
             warn(each["problem"])
+        for each in left_out:
+            warn(f"{each['url']}: {each['problem']}")
     if refused:
         raise typer.Exit(GoalMissed.exit_code)
 

@@ -213,3 +213,24 @@ are left out.
 
 DELTA_TEXT_CHARS: Final = 4_000
 """Longest delta as text for a person: one chat message."""
+
+CHANNEL_TAGS: Final = 20
+"""Tags of one page: more are a second search, not an order."""
+
+TAG_CHARS: Final = 60
+"""Characters of a tag: it has to fit into a line of the dashboard."""
+
+WATCH_LIST_BYTES: Final = 4 << 20
+"""A list of watched pages: WATCH_LIST_PAGES of the usual length."""
+
+WATCH_LIST_PAGES: Final = 2_000
+"""Pages of one imported list: each is fetched twice soon after it was added."""
+
+WATCH_LONGEST_S: Final = 31 * 86_400
+"""Longest interval between polls that an operator can set."""
+
+PICKED_SELECTORS: Final = 6
+"""Selectors offered for one line of a page: more are a second choice, not a help."""
+
+PICKED_LINES: Final = 2_000
+"""Lines of a page that are offered to pick from."""

@@ -70,6 +70,9 @@ HTTP_ATTRIBUTE_EVENTS: Final = 2_000
 HTTP_ATTRIBUTES: Final = 200
 """Attributes that are listed."""
 
+HTTP_IMPORT_BYTES: Final = 9 << 20
+"""Body of a request that imports a list: a list of 4 MiB, whose quotes are escaped in JSON."""
+
 HTTP_ACCESS_RULES: Final = 1_000
 """Access rules that can be tried in one request."""
 

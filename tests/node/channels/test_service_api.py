@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.core.channels.address import topic_of
-from penstock.node.http.channels import AT_ONCE
+from penstock.node.http.lists import AT_ONCE
 from penstock.node.observe.sys_topics import SysTopics
 from tests.kit.channels import first_version, html, polling, settled, watching
 from tests.kit.http_node import check_answer, running
@@ -61,6 +62,9 @@ async def test_a_page_is_added_seen_paused_and_removed_through_the_api() -> None
         assert (await ask(node, "GET", "/channels?search=other"))[1]["total"] == 0
         _, history = await ask(node, "GET", f"/channels/history?{named}&limit=5")
         assert [one["changes"][0]["new"] for one in history["deltas"]] == [["two"]]
+        _, picked = await ask(node, "GET", f"/channels/lines?{named}")
+        assert (picked["url"], [line["text"] for line in picked["lines"]]) == (url, ["one", "two"])
+        assert picked["lines"][0]["selectors"]
         _, one = await ask(node, "GET", f"/channels/one?{named}")
         assert any("Somebody asked for an interval" in line for line in one["why"])
         _, paused = await ask(node, "POST", "/channels/pause", {"url": url})
@@ -73,6 +77,38 @@ async def test_a_page_is_added_seen_paused_and_removed_through_the_api() -> None
         assert (await ask(node, "POST", "/channels/remove", {"url": url}))[0] == 200
         _, imported = await ask(node, "POST", "/channels/import", {"opml": OPML.format(url)})
         assert (imported["added"], [each["url"] for each in imported["refused"]]) == (1, ["nonsense"])
+
+
+async def test_tags_are_kept_found_and_listed(tmp_path: Path) -> None:
+    async with watching(str(tmp_path), http=True, polling=polling(networks=())) as node:
+        for number, tags in enumerate((["shops", " prices "], ["shops", "shops"], [])):
+            body = {"url": f"http://127.0.0.1/{number}", "tags": tags}
+            assert (await ask(node, "POST", "/channels/add", body))[0] == 200
+        _, found = await ask(node, "GET", "/channels?tag=prices")
+        assert [(one["url"], one["tags"]) for one in found["channels"]] == [
+            ("http://127.0.0.1/0", ["shops", "prices"])
+        ]
+        assert found["tags"] == ["prices", "shops"]
+        await ask(node, "POST", "/channels/add", {"url": "http://127.0.0.1/0", "every_s": 0})
+    async with watching(str(tmp_path), http=True, polling=polling(networks=())) as node:
+        assert (await ask(node, "GET", "/channels?tag=shops"))[1]["total"] == 2
+
+
+async def test_pages_of_another_watcher_are_imported_with_their_rules(tmp_path: Path) -> None:
+    watches = [
+        {"url": "http://127.0.0.1/a", "tag": "one, two", "include_filters": ["#prices"], "paused": True},
+        {"url": "http://127.0.0.1/b", "include_filters": ["[broken"]},
+        {"url": "http://127.0.0.1/c", "trigger_text": ["sale"], "ignore_text": ["Stand: "] * 3},
+    ]
+    async with watching(str(tmp_path), http=True, polling=polling(networks=())) as node:
+        big = [*watches, *({"url": f"http://127.0.0.1/{n}", "notes": "x" * 2_000} for n in range(200))]
+        status, found = await ask(node, "POST", "/channels/import", {"watches": json.dumps(big)})
+        assert (status, found["added"]) == (200, 202)
+        assert [one["url"] for one in found["refused"]] == ["http://127.0.0.1/b"]
+        assert [one["url"] for one in found["left_out"]] == ["http://127.0.0.1/c"]
+        one = node.channels.channel("http://127.0.0.1/a")
+        assert (one.tags, one.state) == (("one", "two"), "paused")
+        assert node.channels.rules("http://127.0.0.1/a") == {"css": ("#prices",)}
 
 
 async def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: Path) -> None:
@@ -122,9 +158,16 @@ async def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: 
         ("/channels/subscribe", {"who": "ann", "url": "https://example.org/"}, 422, "who, url, policy"),
         ("/channels/unsubscribe", {"who": "feed:ann", "url": "https://example.org/"}, 422, "who, url"),
         ("/channels/import", {"opml": "<rss/>"}, 422, "opml"),
+        ("/channels/import", {"watches": "{}"}, 422, "watches"),
+        ("/channels/import", {"watches": "[", "who": "feed:ann"}, 422, "watches"),
+        ("/channels/import", {}, 422, "opml, watches"),
+        ("/channels/add", {"url": "https://example.org/", "tags": ["x" * 61]}, 422, "tags"),
+        ("/channels/add", {"url": "https://example.org/", "tags": [str(n) for n in range(21)]}, 422, "tags"),
         ("/channels/one", None, 400, "url"),
         ("/channels/one?url=https://example.org/", None, 422, "url"),
         ("/channels/history?url=https://example.org/", None, 422, "url"),
+        ("/channels/lines", None, 400, "url"),
+        ("/channels/lines?url=https://example.org/", None, 422, "url"),
         ("/channels?state=odd", None, 400, "state"),
     ],
 )
@@ -203,6 +246,15 @@ async def test_commands_speak_to_the_node(tmp_path: Path, monkeypatch: pytest.Mo
         assert url in listed.read_text()
         assert "removed" in await run("remove", url)
         listed.write_text(OPML.format(url))
-        assert "1 of 2 feeds" in await run("import", str(listed), code=1)
+        assert "1 of 2 pages" in await run("import", str(listed), code=1)
         await until(lambda: node.channels.channel(url).version)
+        watches = tmp_path / "url-watches.json"
+        watches.write_text(
+            json.dumps({"watching": {"a": {"url": url, "tags": ["shops"], "include_filters": ["jq:."]}}})
+        )
+        assert "1 of 1 page watched" in await run("import", str(watches))
+        assert "1 channel" in await run("list", "--tag", "shops")
+        assert "0 channels" in await run("list", "--tag", "other")
+        await run("add", url, "--tag", "a", "--tag", "b")
+        assert node.channels.channel(url).tags == ("a", "b")
         await run("why", "nonsense", code=1)

@@ -31,6 +31,8 @@ class ChannelFacts(msgspec.Struct):
     """Whether an operator has paused it: it is not polled."""
     idle_us: int = 0
     """Since when it has no subscriber; 0: it has one."""
+    tags: tuple[str, ...] = ()
+    """Words by which an operator orders pages."""
     interval_us: int = 0
     """Poll interval allocated last; 0: none yet."""
     title: str = ""
@@ -137,6 +139,7 @@ def status_of(channel: Channel) -> ChannelStatus:
         changed_us=known.changed_us,
         version=known.version,
         problem=channel.problem,
+        tags=known.tags,
         counts=msgspec.structs.replace(known.counts),
     )
 

@@ -177,6 +177,16 @@ def muted(stored: bytes | None, rules: Rules, *, url: str, now_us: int) -> list[
     return Versions(url, rules, state=_stored(stored)).muted(now_us=now_us)
 
 
+def lines_of(stored: bytes | None) -> list[tuple[str, str]]:
+    """The lines of a stored version, each with its place."""
+    state = _stored(stored)
+    if state is None:
+        return []
+    names = state.place_names
+    places = (names[each] if each < len(names) else "" for each in state.places)
+    return list(zip(state.lines, places, strict=False))
+
+
 def unmuted(stored: bytes | None, rules: Rules, place: str, *, url: str) -> bytes:
     """The version after a person asked to hear of a place; ChannelError if there is no such place."""
     versions = Versions(url, rules, state=_stored(stored))

@@ -21,7 +21,7 @@ import msgspec
 
 from penstock import limits
 from penstock.errors import ChannelError, StoreError
-from penstock.node.channels.compare import HEAD_BYTES, CompareAnswer, CompareRequest, muted, unmuted
+from penstock.node.channels.compare import HEAD_BYTES, CompareAnswer, CompareRequest, lines_of, muted, unmuted
 
 if TYPE_CHECKING:
     from penstock.core.channels.difference import MutedPlace, Rules
@@ -212,6 +212,11 @@ class Comparer:
         """What is not told of a page because it keeps changing."""
         stored = await self._writer.run(partial(self._store.version, url, rules))
         return await asyncio.to_thread(muted, stored, rules, url=url, now_us=now_us)
+
+    async def lines(self, url: str, rules: Rules) -> list[tuple[str, str]]:
+        """The lines of the stored version of a page, each with its place."""
+        stored = await self._writer.run(partial(self._store.version, url, rules))
+        return await asyncio.to_thread(lines_of, stored)
 
     async def unmuted(self, url: str, rules: Rules, place: str) -> bytes:
         """The stored version with a place that is told again; `one` is held. ChannelError: no such place."""

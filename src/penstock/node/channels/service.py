@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.core.channels.difference import Rules, rules_of
 from penstock.core.channels.subscriptions import ChannelSubscription
-from penstock.errors import ChannelError, ChannelRefused, PolicyError, counted
+from penstock.errors import ChannelError, ChannelRefused, PolicyError, counted, printable
 from penstock.model.instant import duration, moment, to_us
 from penstock.node.channels import store as sql
 from penstock.node.channels.channel import state_of, status_of
@@ -202,6 +203,11 @@ class ChannelService:
         now_us = self._engine.clock()
         return await self._engine.comparer.muted(channel.url, channel.known.rules, now_us=now_us)
 
+    async def lines(self, url: str) -> list[tuple[str, str]]:
+        """Return the lines of a page as it was read last, each with its place."""
+        channel = self._known(url)
+        return await self._engine.comparer.lines(channel.url, channel.known.rules)
+
     async def unmute(self, url: str, place: str) -> str:
         """Tell changes at a place of a page from now on, whatever it does; return a sentence."""
         channel = self._known(url)
@@ -222,7 +228,12 @@ class ChannelService:
     # -- operators -------------------------------------------------------------------------------------
 
     def add(
-        self, url: str, *, rules: dict[str, Any] | None = None, every_s: float | None = None
+        self,
+        url: str,
+        *,
+        rules: dict[str, Any] | None = None,
+        every_s: float | None = None,
+        tags: Sequence[str] | None = None,
     ) -> ChannelStatus:
         """Poll a page until it is removed, with or without subscribers; or change its settings."""
         url = canonical(url)
@@ -234,11 +245,14 @@ class ChannelService:
                 "(channels.polling.least_s)"
             )
         given = None if rules is None else rules_of(rules)
+        words = None if tags is None else _checked_tags(tags)
         channel = self._engine.registry.add(url, now_us=self._engine.clock())
         known = channel.known
         known.kept = True
         if every_s is not None:
             known.every_us = to_us(every_s)
+        if words is not None:
+            known.tags = words
         if given is not None and given != known.rules:
             known.rules = given
             self._read_anew(channel)
@@ -296,19 +310,25 @@ class ChannelService:
         return map(self._status_of, self._engine.registry)
 
     def find(
-        self, *, search: str = "", state: str = "", offset: int = 0, limit: int
+        self, *, search: str = "", state: str = "", tag: str = "", offset: int = 0, limit: int
     ) -> tuple[int, list[ChannelStatus]]:
-        """Count the channels with a text in URL or title and in a state; return the number and some of them:
-        those that fail first, then those that changed last."""
+        """Count the channels with a text in URL or title, in a state and with a tag; return the number and
+        some of them: those that fail first, then those that changed last."""
         wanted = search.casefold()
         found = [
             each
             for each in self._engine.registry
             if (not state or state_of(each) == state)
+            and (not tag or tag in each.known.tags)
             and (not wanted or wanted in each.url.casefold() or wanted in each.known.title.casefold())
         ]
         first = nsmallest(offset + limit, found, key=_trouble)
         return len(found), [self._status_of(each) for each in first[offset:]]
+
+    def tags(self) -> list[str]:
+        """Return all tags in use, in the order of the alphabet."""
+        found = {tag for each in self._engine.registry for tag in each.known.tags}
+        return sorted(found, key=lambda tag: (tag.casefold(), tag))
 
     def rules(self, url: str) -> dict[str, Any]:
         """Return the rules by which a page is read and compared, without those that have their default."""
@@ -322,6 +342,19 @@ class ChannelService:
 
     def _known(self, url: str) -> Channel:
         return self._engine.registry.known(canonical(url))
+
+
+def _checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return tags without blanks around them, each once; ChannelError if one cannot be used."""
+    found = tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
+    if len(found) > limits.CHANNEL_TAGS:
+        raise ChannelError(f"tags: {len(found)} for one page; at most {limits.CHANNEL_TAGS}")
+    for tag in found:
+        if len(tag) > limits.TAG_CHARS or not tag.isprintable():
+            raise ChannelError(
+                f"tags: {printable(tag)!r} is no tag: up to {limits.TAG_CHARS} printable characters"
+            )
+    return found
 
 
 def _trouble(channel: Channel) -> tuple[bool, int, str]:

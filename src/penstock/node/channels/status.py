@@ -73,6 +73,8 @@ class ChannelStatus(msgspec.Struct, frozen=True):
     version: int
     problem: str
     """Why the last poll failed; empty: it succeeded."""
+    tags: tuple[str, ...]
+    """Words by which an operator orders pages."""
     counts: PollCounts
 
 

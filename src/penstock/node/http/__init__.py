@@ -5,6 +5,9 @@ guard.py     tokens, hosts and origins; security headers
 routes.py    the table of requests; openapi.py, the same table as an OpenAPI document
 handlers.py  answers to requests, with the values of answers.py and the helpers of replies.py
 channels.py  routes, values and handlers of channels
+lists.py     lists of watched pages, imported and exported
+traffic.py   what is being published: topics, attributes, messages
+access.py    users and access rules
 notify.py    routes and handlers of notifications: API, feeds, the hub; websub.py, callbacks for hubs
 trial.py     tries a policy on the messages that are being published
 page/        the files of the dashboard

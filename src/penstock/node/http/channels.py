@@ -5,16 +5,15 @@ A page is named by its URL in any spelling.
 
 from __future__ import annotations
 
-import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
-from aiohttp import web
 
 from penstock import limits
 from penstock.core.channels.delta import Delta  # noqa: TC001  # msgspec reads the annotations
 from penstock.core.channels.difference import MutedPlace  # noqa: TC001  # msgspec reads the annotations
+from penstock.core.channels.picking import selectors_of
 from penstock.errors import ChannelError, ChannelRefused, ChannelsFull, RequestRefused
 from penstock.node.channels.status import ChannelsStatus, ChannelStatus  # noqa: TC001  # msgspec reads the annotations
 from penstock.node.http.answers import Done
@@ -23,6 +22,8 @@ from penstock.node.http.routes import API, PAGE, Parameter, Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from aiohttp import web
 
     from penstock.node.channels.service import ChannelService
 
@@ -40,6 +41,8 @@ class ChannelsFound(msgspec.Struct, frozen=True):
     status: ChannelsStatus | None
     """All channels together; null if there are none."""
     channels: tuple[ChannelStatus, ...]
+    tags: tuple[str, ...] = ()
+    """All tags in use."""
 
 
 class Subscriber(msgspec.Struct, frozen=True):
@@ -65,6 +68,23 @@ class ChannelDetails(msgspec.Struct, frozen=True):
     """What is not told because it keeps changing, and on what evidence."""
 
 
+class PageLine(msgspec.Struct, frozen=True):
+    """One line of a page, and the selectors that find it."""
+
+    text: str
+    selectors: tuple[str, ...]
+    """CSS, the narrowest first; empty: it cannot be selected."""
+
+
+class ChannelLines(msgspec.Struct, frozen=True):
+    """The lines of a page as it was read last, to pick from."""
+
+    url: str
+    total: int
+    lines: tuple[PageLine, ...]
+    """The first of them."""
+
+
 class ChannelHistory(msgspec.Struct, frozen=True):
     """A channel's changes, newest first."""
 
@@ -86,6 +106,8 @@ class NewPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to read and compare it: css, xpath, jsonpath, ignore, only_additions …; null: as before."""
     every_s: Annotated[float, msgspec.Meta(ge=0, le=31 * 86_400)] | None = None
     """Between polls; 0: as allocated; null: as before."""
+    tags: list[str] | None = None
+    """Words by which pages are ordered; null: as before."""
 
 
 class PausedPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,28 +135,6 @@ class SubscriberOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Text or registered name of the policy for changes that wait."""
 
 
-class FeedList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A list of feeds to poll."""
-
-    opml: str
-    who: str = ""
-    """Subscriber to the feeds; empty: none, they are polled until they are removed."""
-
-
-class NotImported(msgspec.Struct, frozen=True):
-    """A feed of a list that cannot be polled."""
-
-    url: str
-    problem: str
-
-
-class Imported(msgspec.Struct, frozen=True):
-    """Result of importing a list of feeds."""
-
-    added: int
-    refused: tuple[NotImported, ...]
-
-
 _URL: Final = Parameter("url", "the page, percent-encoded", required=True)
 
 CHANNEL_ROUTES: Final = (
@@ -147,6 +147,7 @@ CHANNEL_ROUTES: Final = (
         parameters=(
             Parameter("search", "text within URL or title; case does not matter"),
             Parameter("state", "only pages in this state", choices=("polled", "failing", "paused", "idle")),
+            Parameter("tag", "only pages with this tag"),
             *PAGE,
         ),
     ),
@@ -168,10 +169,11 @@ CHANNEL_ROUTES: Final = (
     ),
     Route(
         method="GET",
-        path=f"{API}/channels/export",
-        handler="channel_export",
-        about="the watched pages as a list of feeds (OPML)",
-        media="text/x-opml",
+        path=f"{API}/channels/lines",
+        handler="channel_lines",
+        about="the lines of a page as it was read last, each with CSS selectors that find it",
+        answer=(ChannelLines,),
+        parameters=(_URL,),
     ),
     Route(
         method="POST",
@@ -229,21 +231,10 @@ CHANNEL_ROUTES: Final = (
         body=SubscriberOf,
         answer=(Done,),
     ),
-    Route(
-        method="POST",
-        path=f"{API}/channels/import",
-        handler="channel_import",
-        about="watch the feeds of a list (OPML)",
-        body=FeedList,
-        answer=(Imported,),
-    ),
 )
 
 
 _STATES = ("polled", "failing", "paused", "idle")
-
-AT_ONCE: Final = 20
-"""Feeds of a list added before other tasks may run: a few milliseconds of work."""
 
 
 class ChannelHandlers:
@@ -255,12 +246,7 @@ class ChannelHandlers:
 
     @property
     def _service(self) -> ChannelService:
-        if self._channels is None:
-            raise RequestRefused(
-                HTTPStatus.CONFLICT,
-                "channels are off: set channels.enabled to true, or use `penstock up --channels`",
-            )
-        return self._channels
+        return switched_on(self._channels)
 
     # -- what there is ---------------------------------------------------------------------------------------
 
@@ -274,8 +260,12 @@ class ChannelHandlers:
         offset, limit = page_of(request)
         if self._channels is None:
             return json_answer(ChannelsFound(False, 0, offset, None, ()))
-        total, rows = self._channels.find(search=search, state=state, offset=offset, limit=limit)
-        return json_answer(ChannelsFound(True, total, offset, self._channels.status(), tuple(rows)))
+        tag = request.query.get("tag", "")
+        total, rows = self._channels.find(search=search, state=state, tag=tag, offset=offset, limit=limit)
+        found = ChannelsFound(
+            True, total, offset, self._channels.status(), tuple(rows), tuple(self._channels.tags())
+        )
+        return json_answer(found)
 
     async def channel(self, request: web.Request) -> web.Response:
         """Answer with one channel."""
@@ -294,7 +284,7 @@ class ChannelHandlers:
                 muted=tuple(await self._service.muted(url)),
             )
         except ChannelError as error:
-            raise _refused(error, where="url") from None
+            raise refused(error, where="url") from None
 
     async def channel_history(self, request: web.Request) -> web.Response:
         """Answer with the changes of a channel."""
@@ -303,20 +293,20 @@ class ChannelHandlers:
             deltas = tuple(self._service.deltas(_url(request), most=most))
             url = self._service.channel(_url(request)).url
         except ChannelError as error:
-            raise _refused(error, where="url") from None
+            raise refused(error, where="url") from None
         return json_answer(ChannelHistory(url, deltas))
 
-    async def channel_export(self, _: web.Request) -> web.Response:
-        """Answer with all channels as OPML."""
-        from penstock.node.notify.opml import write_opml  # noqa: PLC0415  # seldom asked for
-
-        feeds: list[tuple[str, str]] = []
-        pages: list[tuple[str, str]] = []
-        for each in self._service.channels():
-            if each.state != "idle":
-                (feeds if each.kind in ("feed", "") else pages).append((each.url, each.title))
-        body = write_opml(feeds, title="Channels of a Penstock node", pages=pages)
-        return web.Response(body=body, content_type="text/x-opml", charset="utf-8")
+    async def channel_lines(self, request: web.Request) -> web.Response:
+        """Answer with the lines of a page, to pick from."""
+        try:
+            found = await self._service.lines(_url(request))
+            url = self._service.channel(_url(request)).url
+        except ChannelError as error:
+            raise refused(error, where="url") from None
+        lines = tuple(
+            PageLine(text, tuple(selectors_of(place))) for text, place in found[: limits.PICKED_LINES]
+        )
+        return json_answer(ChannelLines(url, len(found), lines))
 
     # -- what can be done ------------------------------------------------------------------------------------
 
@@ -324,9 +314,10 @@ class ChannelHandlers:
         """Add a channel, or change its settings."""
         asked = await body_of(request, NewPage)
         try:
-            self._service.add(asked.url, rules=asked.rules, every_s=asked.every_s)
+            self._service.add(asked.url, rules=asked.rules, every_s=asked.every_s, tags=asked.tags)
         except ChannelError as error:
-            raise _refused(error, where="rules" if str(error).startswith("rules") else "url") from None
+            first = str(error).partition(":")[0].partition(".")[0]
+            raise refused(error, where=first if first in ("rules", "tags") else "url") from None
         await self._service.flush()
         self._changed()
         return json_answer(await self._details(asked.url))
@@ -337,7 +328,7 @@ class ChannelHandlers:
         try:
             said = self._service.remove(asked.url)
         except ChannelError as error:
-            raise _refused(error, where="url") from None
+            raise refused(error, where="url") from None
         await self._service.flush()
         self._changed()
         return json_answer(Done(said))
@@ -348,7 +339,7 @@ class ChannelHandlers:
         try:
             self._service.hold(asked.url, paused=asked.paused)
         except ChannelError as error:
-            raise _refused(error, where="url") from None
+            raise refused(error, where="url") from None
         await self._service.flush()
         self._changed()
         return json_answer(await self._details(asked.url))
@@ -359,7 +350,7 @@ class ChannelHandlers:
         try:
             said = await self._service.check_now(asked.url)
         except ChannelError as error:
-            raise _refused(error, where="url") from None
+            raise refused(error, where="url") from None
         self._changed()
         return json_answer(Done(said))
 
@@ -370,7 +361,7 @@ class ChannelHandlers:
             said = await self._service.unmute(asked.url, asked.place)
         except ChannelError as error:
             where = "place" if "no place" in str(error) else "url"
-            raise _refused(error, where=where) from None
+            raise refused(error, where=where) from None
         self._changed()
         return json_answer(Done(said))
 
@@ -380,7 +371,7 @@ class ChannelHandlers:
         try:
             said = await self._service.subscribe(asked.who, asked.url, policy=asked.policy)
         except ChannelError as error:
-            raise _refused(error, where="who, url, policy") from None
+            raise refused(error, where="who, url, policy") from None
         self._changed()
         return json_answer(Done(said))
 
@@ -390,38 +381,9 @@ class ChannelHandlers:
         try:
             said = await self._service.unsubscribe(asked.who, asked.url)
         except ChannelError as error:
-            raise _refused(error, where="who, url") from None
+            raise refused(error, where="who, url") from None
         self._changed()
         return json_answer(Done(said))
-
-    async def channel_import(self, request: web.Request) -> web.Response:
-        """Add the feeds of an OPML list."""
-        from penstock.node.notify.opml import read_opml  # noqa: PLC0415  # seldom asked for
-
-        asked = await body_of(request, FeedList)
-        try:
-            urls = read_opml(asked.opml.encode())
-        except ChannelError as error:
-            raise _refused(error, where="opml") from None
-        refused: list[NotImported] = []
-        for place in range(0, len(urls), AT_ONCE):
-            some = urls[place : place + AT_ONCE]
-            outcomes = await asyncio.gather(*(self._import(url, asked.who) for url in some))
-            refused += [one for one in outcomes if one is not None]
-        await self._service.flush()
-        self._changed()
-        return json_answer(Imported(len(urls) - len(refused), tuple(refused)))
-
-    async def _import(self, url: str, who: str) -> NotImported | None:
-        """Add one feed of a list; several of them are flushed to disk together."""
-        try:
-            if who:
-                await self._service.subscribe(who, url)
-            else:
-                self._service.add(url)
-        except ChannelError as error:
-            return NotImported(url, str(error))
-        return None
 
 
 def _url(request: web.Request) -> str:
@@ -431,7 +393,18 @@ def _url(request: web.Request) -> str:
     return url
 
 
-def _refused(error: ChannelError, *, where: str) -> RequestRefused:
+def switched_on(channels: ChannelService | None) -> ChannelService:
+    """Return the service of channels; RequestRefused if they are off."""
+    if channels is None:
+        raise RequestRefused(
+            HTTPStatus.CONFLICT,
+            "channels are off: set channels.enabled to true, or use `penstock up --channels`",
+        )
+    return channels
+
+
+def refused(error: ChannelError, *, where: str) -> RequestRefused:
+    """Return the refusal of a request with the status that fits the error."""
     match error:
         case ChannelsFull():
             status = HTTPStatus.TOO_MANY_REQUESTS

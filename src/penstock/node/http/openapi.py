@@ -10,6 +10,7 @@ import msgspec
 from penstock.node.http.access import ACCESS_ROUTES
 from penstock.node.http.answers import Problem
 from penstock.node.http.channels import CHANNEL_ROUTES
+from penstock.node.http.lists import LIST_ROUTES
 from penstock.node.http.notify import ROUTES as NOTIFY_ROUTES
 from penstock.node.http.routes import ROUTES
 from penstock.node.http.traffic import TRAFFIC_ROUTES
@@ -17,7 +18,7 @@ from penstock.node.http.traffic import TRAFFIC_ROUTES
 if TYPE_CHECKING:
     from penstock.node.http.routes import Parameter, Route
 
-_ALL: Final = (*ROUTES, *TRAFFIC_ROUTES, *ACCESS_ROUTES, *CHANNEL_ROUTES, *NOTIFY_ROUTES)
+_ALL: Final = (*ROUTES, *TRAFFIC_ROUTES, *ACCESS_ROUTES, *CHANNEL_ROUTES, *LIST_ROUTES, *NOTIFY_ROUTES)
 
 
 def document() -> dict[str, Any]:

@@ -25,6 +25,7 @@ from penstock.node.http.access import ACCESS_ROUTES, AccessHandlers
 from penstock.node.http.channels import CHANNEL_ROUTES, ChannelHandlers
 from penstock.node.http.guard import OPEN, Guard
 from penstock.node.http.handlers import Handlers
+from penstock.node.http.lists import LIST_ROUTES, ListHandlers
 from penstock.node.http.notify import NotifyHandlers
 from penstock.node.http.routes import API, ROUTES
 from penstock.node.http.traffic import TRAFFIC_ROUTES, TrafficHandlers
@@ -179,6 +180,7 @@ async def start_http(
         (TRAFFIC_ROUTES, TrafficHandlers(observed.broker, watch)),
         (ACCESS_ROUTES, AccessHandlers(observed.broker)),
         (CHANNEL_ROUTES, ChannelHandlers(channels, changed=watch.changed)),
+        (LIST_ROUTES, ListHandlers(channels, changed=watch.changed)),
     )
     for table, answering in tables:
         for route in table:

@@ -3,6 +3,7 @@
 import { confirmed, get, post } from "./ask.js";
 import { bytes, duration, plural, whole } from "./figures.js";
 import { changes } from "./deltas.js";
+import { picker } from "./picker.js";
 import { $, h, keyed, tone, write } from "./write.js";
 
 const SHOWN = 50;
@@ -16,19 +17,30 @@ export const page = { name: "channels", title: "Channels", part: "channels", sho
 
 async function showChannels() {
   const wanted = $("channel-search").value.trim();
-  const found = await get(`/channels?limit=${SHOWN}&search=${encodeURIComponent(wanted)}`);
+  const tag = $("channel-tag").value;
+  const found = await get(`/channels?${new URLSearchParams({ limit: SHOWN, search: wanted, tag })}`);
   if (!found.enabled) return;
   const { status, total, channels } = found;
   rows = channels;
+  offerTags(found.tags);
   write($("channels-count"), `${plural(status.polled, "page")} polled, ${plural(status.counts.changes, "change")} in `
     + `${plural(status.counts.polls, "poll")}, ${bytes(status.counts.bytes)}`
     + (channels.length < total ? `; ${whole.format(channels.length)} of ${whole.format(total)} shown` : ""));
   $("channels-none").hidden = channels.length > 0;
-  write($("channels-none"), wanted ? "No page matches." : "No page is watched yet.");
+  write($("channels-none"), wanted || tag ? "No page matches." : "No page is watched yet.");
   $("channels-faults").hidden = !status.faults.length;
   write($("channels-faults"), status.faults.join("; "));
   await Promise.all(channels.filter(changedSince).map(({ url }) => look(url)));
   draw();
+}
+
+function offerTags(tags) {
+  const select = $("channel-tag");
+  $("channel-tag-label").hidden = !tags.length;
+  if (document.activeElement === select) return;
+  const before = select.value;
+  keyed(select, ["", ...tags], (tag) => tag, (tag) => h("option", { value: tag }, tag || "all"), () => {});
+  select.value = tags.includes(before) ? before : "";
 }
 
 /** Whether details that are shown are older than what is known now. */
@@ -65,7 +77,7 @@ function makeRow({ url }) {
     draw();
   } }, h("span"));
   const cells = [
-    h("td", { class: "who" }, toggle, h("small")),
+    h("td", { class: "who" }, toggle, h("small"), h("div", { class: "chips tags" })),
     h("td", {}, h("span", { class: "state" })),
     h("td", { class: "number" }), h("td", { class: "number" }), h("td", { class: "number" }), h("td", { class: "number" }),
     h("td", { class: "dropped" }),
@@ -76,7 +88,8 @@ function makeRow({ url }) {
 
 function showRow(line, row) {
   const [who, mood, every, subscribers, count, last, problem] = line.children;
-  const [toggle, small] = who.children;
+  const [toggle, small, tags] = who.children;
+  keyed(tags, row.tags, (tag) => tag, (tag) => h("span", { class: "chip" }, tag), () => {});
   write(toggle.firstElementChild, row.title || row.url);
   toggle.title = row.url;
   toggle.setAttribute("aria-expanded", String(open.has(row.url)));
@@ -101,7 +114,12 @@ function makeDetails({ url }) {
   } }, "Remove");
   return h("tr", { class: "details" }, h("td", { colspan: String(LABELS.length) },
     h("p", { class: "facts" }, h("code", { class: "topic" }),
-      h("button", { type: "button", onclick: () => act("/channels/check", { url }) }, "Check now"), hold, remove),
+      h("label", { class: "inline" }, "Tags ", h("input", { class: "tags-of", maxlength: "600", autocomplete: "off",
+        onchange: (event) => act("/channels/add", { url, tags: tagsOf(event.target.value) }) })),
+      h("button", { type: "button", onclick: () => act("/channels/check", { url }) }, "Check now"),
+      h("button", { type: "button", class: "pick", "aria-expanded": "false", onclick: (event) => pick(event.target, url) }, "Pick a part …"),
+      hold, remove),
+    h("div", { class: "picking", hidden: "" }),
     h("h3", {}, "Why it is polled when it is"), h("ul", { class: "why" }),
     h("div", { class: "quiet" }, h("h3", {}, "Muted, because it keeps changing"), h("ul", { class: "muted" })),
     h("h3", {}, "What changed"), h("div", { class: "history" })));
@@ -111,6 +129,8 @@ function showDetails(line, row) {
   const known = details.get(row.url);
   if (!known) return;
   write(line.querySelector(".topic"), known.channel.topic);
+  const tags = line.querySelector(".tags-of");
+  if (document.activeElement !== tags) tags.value = known.channel.tags.join(", ");
   write(line.querySelector(".hold"), row.state === "paused" ? "Resume" : "Pause");
   keyed(line.querySelector(".why"), known.why, (sentence) => sentence, () => h("li"), write);
   line.querySelector(".quiet").hidden = !known.muted.length;
@@ -136,7 +156,7 @@ function makeMuted(url, { place, text, part, evidence }) {
 async function act(path, body) {
   try {
     const { done } = await post(path, body);
-    say(done ?? `${body.url}: ${body.paused ? "paused" : "polled again"}.`, "good");
+    say(done ?? `${body.url}: ${body.tags ? "tagged" : body.rules ? "read by other rules from now on" : body.paused ? "paused" : "polled again"}.`, "good");
     details.delete(body.url);
   } catch (error) {
     say(error.message, "bad");
@@ -154,12 +174,61 @@ $("channel-form").addEventListener("submit", async (event) => {
   const url = $("channel-url").value.trim();
   const selector = $("channel-css").value.trim();
   try {
-    const { channel } = await post("/channels/add", { url, ...(selector ? { rules: { css: [selector] } } : {}) });
+    const tags = tagsOf($("channel-tags").value);
+    const { channel } = await post("/channels/add", { url, ...(selector ? { rules: { css: [selector] } } : {}),
+      ...(tags.length ? { tags } : {}) });
     say(`${channel.url} is watched.`, "good");
-    $("channel-url").value = $("channel-css").value = "";
+    $("channel-url").value = $("channel-css").value = $("channel-tags").value = "";
   } catch (error) {
     say(error.message, "bad");
   }
   await showChannels();
 });
 $("channel-search").addEventListener("input", () => showChannels());
+$("channel-tag").addEventListener("change", () => showChannels());
+
+const tagsOf = (text) => text.split(",").map((tag) => tag.trim()).filter(Boolean);
+
+// -- what counts on a page ----------------------------------------------------------------------------------------
+
+async function pick(button, url) {
+  const box = button.closest("td").querySelector(".picking");
+  const open = box.hidden;
+  box.hidden = !open;
+  button.setAttribute("aria-expanded", String(open));
+  if (!open) return;
+  box.replaceChildren(h("p", { class: "beside" }, "Reading …"));
+  try {
+    const [{ lines, total }, { rules }] = await Promise.all([
+      get(`/channels/lines?url=${encodeURIComponent(url)}`), get(`/channels/one?url=${encodeURIComponent(url)}`)]);
+    box.replaceChildren(...picker({ lines, total, rules, use: (changed) => act("/channels/add", { url, rules: changed }) }));
+  } catch (error) {
+    say(error.message, "bad");
+  }
+}
+
+// -- lists --------------------------------------------------------------------------------------------------------
+
+$("channel-import").addEventListener("click", () => $("channel-file").click());
+$("channel-file").addEventListener("change", async () => {
+  const [file] = $("channel-file").files;
+  if (!file) return;
+  say(`Reading ${file.name} …`);
+  showLeft([]);
+  try {
+    const text = await file.text();
+    const { added, refused, left_out } = await post("/channels/import", { [/^\s*[[{]/.test(text) ? "watches" : "opml"]: text });
+    say(`${plural(added, "page")} of ${file.name} watched${refused.length ? `, ${whole.format(refused.length)} refused` : ""}.`,
+      refused.length ? "bad" : "good");
+    showLeft([...refused, ...left_out]);
+  } catch (error) {
+    say(error.message, "bad");
+  }
+  $("channel-file").value = "";
+  await showChannels();
+});
+
+function showLeft(found) {
+  $("channel-left").hidden = !found.length;
+  $("channel-left").replaceChildren(...found.slice(0, 100).map(({ url, problem }) => h("li", {}, `${url}: ${problem}`)));
+}

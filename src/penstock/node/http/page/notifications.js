@@ -5,7 +5,7 @@ import { plural, whole } from "./figures.js";
 import { $, h, keyed, tone, write } from "./write.js";
 
 const SHOWN = 100;
-const KINDS = { webhook: "https://example.org/hook", xmpp: "ann@example.org", apprise: "name of a target", feed: "name of a reader" };
+const KINDS = { webhook: "URL that takes a POST", xmpp: "ann@example.org", apprise: "name of a target", feed: "name of a reader" };
 const LABELS = ["", "Page", "Policy", "State", ""];
 
 export const page = { name: "notifications", title: "Notifications", part: "notify", build, show };
