@@ -86,7 +86,6 @@ def watch(
         str | None,
         typer.Option(
             "--node",
-            "--url",
             envvar="PENSTOCK_URL",
             metavar="NODE",
             help="A node that watches pages: a context, HOST, HOST:PORT or URL; if omitted, this command "

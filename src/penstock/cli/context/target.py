@@ -51,13 +51,9 @@ USUAL: Final[dict[tuple[Service, bool], tuple[str, int]]] = {
 
 _HELP: Final = "The node: a context, HOST, HOST:PORT or URL; if omitted, the context in use or this machine."
 
-MqttOption = Annotated[
-    str, typer.Option("--node", "--url", envvar="PENSTOCK_URL", metavar="NODE", help=_HELP)
-]
-ApiOption = Annotated[
-    str, typer.Option("--node", "--url", envvar="PENSTOCK_HTTP_URL", metavar="NODE", help=_HELP)
-]
-StreamOption = Annotated[str, typer.Option("--node", "--url", metavar="NODE", help=_HELP)]
+MqttOption = Annotated[str, typer.Option("--node", envvar="PENSTOCK_URL", metavar="NODE", help=_HELP)]
+ApiOption = Annotated[str, typer.Option("--node", envvar="PENSTOCK_HTTP_URL", metavar="NODE", help=_HELP)]
+StreamOption = Annotated[str, typer.Option("--node", metavar="NODE", help=_HELP)]
 
 
 @dataclass(frozen=True, slots=True)
