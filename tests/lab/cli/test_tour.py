@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from playwright.sync_api import sync_playwright
+from tests.e2e.chromium import ARGUMENTS
 
+from penstock.cli.html_page import Table
 from penstock_lab.cli.tour import Part, _round_up, summary, write_report
 from penstock_lab.experiments.phones import Moment, Watched
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.experiments.ward import POLICY
+from penstock_lab.rigs.browser import browser
 
 OUTCOME = ExperimentResult(
     experiment="one",
@@ -98,3 +103,23 @@ def test_the_scale_holds_every_value_without_much_room(value: float) -> None:
     top = _round_up(value)
     assert value <= top <= max(2.0, 1.5 * value + 2)
     assert top % 2 == 0
+
+
+LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((1360, "light"), (390, "dark"))
+
+
+@pytest.mark.e2e
+def test_nothing_has_to_be_moved_sideways(tmp_path: Path) -> None:
+    program = browser()
+    if program is None:
+        pytest.skip("no Chromium on this machine")
+    wide = Table("Figures", tuple(f"column {n}" for n in range(9)), (tuple("x" * 60 for _ in range(9)),))
+    report(tmp_path, replace(WATCHED, outcome=replace(OUTCOME, tables=(wide,), setting="y" * 300)))
+    with sync_playwright() as playwright:
+        looking = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        for width, colours in LOOKS:
+            page = looking.new_page(viewport={"width": width, "height": 900}, color_scheme=colours)
+            page.goto((tmp_path / "report.html").as_uri(), timeout=120_000)
+            page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        looking.close()
