@@ -19,6 +19,7 @@ import pytest
 from penstock.client import Client
 from penstock.model.digest import Digest
 from penstock_lab.rigs.ports import free_port
+from tests.kit.breakable_link import way
 from tests.kit.paths import ROOT
 
 if TYPE_CHECKING:
@@ -218,6 +219,39 @@ async def test_nodes_started_again_one_after_the_other_lose_nothing(tmp_path: Pa
             taking.cancel()
         assert got == list(range(sent))
         assert (await n1.status())["events"]["abandoned"] == 0
+
+
+async def test_a_connection_that_is_cut_again_and_again_loses_nothing_and_repeats_nothing(
+    tmp_path: Path,
+) -> None:
+    """All bytes between two nodes go through a way that is cut five times while messages of each QoS flow."""
+    seed = free_port()
+    async with way(seed) as between:
+        n1, n2 = Process(tmp_path, 1, seed), Process(tmp_path, 2, between.port)
+        try:
+            await n1.start()
+            await n2.start()
+            await met(n1, n2)
+            async with n1.client("sensor") as sensor, n2.client("phone") as phone:
+                got: list[int] = []
+                digested: list[int] = []
+                subscription = await phone.subscribe("a/#", qos=2, digests="compact")
+                taking = asyncio.create_task(take(subscription, got, digested))
+                for number in range(500):
+                    await sensor.publish(f"a/{number % 3}", str(number), qos=number % 3)
+                    if number % 100 == 50:
+                        between.cut()
+                await reaches(got, 500, also=digested)
+                taking.cancel()
+                assert sorted(got) == list(range(500))
+                assert digested == []
+                events = (await n1.status())["events"]
+                assert (
+                    events["accepted"] == events["handed"] == (await n2.status())["events"]["received"] == 500
+                )
+        finally:
+            await n1.end()
+            await n2.end()
 
 
 async def test_the_guide_can_be_followed(tmp_path: Path) -> None:

@@ -239,6 +239,15 @@ def test_interest_does_not_wait_behind_a_full_window() -> None:
     assert list(right.theirs.filters) == ["a", "c"]
 
 
+def test_what_was_sent_before_the_other_node_knew_this_one_is_sent_again_at_its_first_word() -> None:
+    left, right = pair()
+    lost = left.frames(now_us=0)
+    again = left.received(right.frames(now_us=0)[0], now_us=0).again
+    assert again == lost
+    carry(again, right)
+    assert list(right.theirs.filters) == ["a"]
+
+
 def test_settled_is_what_is_acknowledged_or_in_a_digest() -> None:
     left, right = pair()
     carry(carry(left.frames(now_us=0), right), left)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +102,19 @@ async def test_a_node_started_before_its_seed_finds_it_later(
         async with clustered("n1", listen=seed) as (n1, _):
             await until(lambda: here(n1) == here(n2) == 2)
             await until(lambda: n2.cluster is not None and not n2.cluster.status().problem)
+
+
+async def test_the_first_node_may_be_told_to_join_its_own_address() -> None:
+    own = f"tcp/127.0.0.1:{free_port()}"
+    async with clustered("n1", own, listen=own) as (n1, _), clustered("n2", own) as (n2, _):
+        await until(lambda: here(n1) == here(n2) == 2)
+        assert n1.cluster is not None
+        assert n1.cluster.status().faults == ()
+
+
+def test_a_node_on_its_own_does_not_load_zenoh() -> None:
+    code = "import sys, penstock.node.service, penstock.node.http; sys.exit('zenoh' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 async def test_a_node_with_a_wrong_password_stays_out_and_is_told_why(

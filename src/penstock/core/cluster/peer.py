@@ -159,7 +159,9 @@ class PeerLink:
             return Received([], [] if reply is None else [ack_frame(reply)], settled=False)
         items = list(decode_items(found.body))
         self._receiver.takes(found.number)
-        return Received(items, [], settled=False)
+        # Its first frame says that the other node knows this one: what was sent before it did is lost.
+        again = self._sender.renewed(now_us=now_us) if found.number == 1 else []
+        return Received(items, again, settled=False)
 
     @property
     def taken(self) -> int:

@@ -119,7 +119,7 @@ class ZenohFabric:
                 f"penstock/alive/{own.version}/{own.cluster}/{own.name}/{own.incarnation}"
             ),
         ]
-        if self._settings.join:
+        if self._seeds():
             self._background.begin(self._look_for_others(), "nobody looks why this node is alone")
 
     def _open(self) -> zenoh.Session:
