@@ -135,11 +135,7 @@ class Member:
 
     def quiet(self) -> bool:
         """Whether nothing is on its way to any other node that is there."""
-        return all(
-            peer.link.told and peer.link.backlog.empty and not peer.link.in_flight_bytes
-            for peer in self.service._peers.values()
-            if peer.link.connected
-        )
+        return all(peer.link.idle for peer in self.service._peers.values() if peer.link.connected)
 
 
 @asynccontextmanager

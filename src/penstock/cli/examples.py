@@ -58,6 +58,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "conformance": "penstock conformance --vectors vectors/mqtt",
     "demo": "penstock demo --quick",
     "reproduce": "penstock reproduce pack-fig8 --quick",
+    "sim cluster": "penstock sim cluster --runs 100 --seed 1",
     "sim streams": "penstock sim streams --runs 100 --seed 1",
     "sim fuzz": "penstock sim fuzz mqtt --minutes 1",
 }

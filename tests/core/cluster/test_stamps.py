@@ -39,6 +39,14 @@ def test_deletions_are_bounded_and_expired_messages_forgotten() -> None:
     assert len(stamps) == 2
 
 
+def test_topics_that_a_node_has_written_last() -> None:
+    stamps = Stamps("n1")
+    stamps.write("a", at_us=1, number=1, deleted=False)
+    stamps.later("b", Stamp(1, "n2", 1), deleted=False)
+    stamps.later("c", Stamp(1, "n2", 2), deleted=True)
+    assert stamps.written_by("n2") == ["b", "c"]
+
+
 def test_a_message_from_before_the_start_has_its_own_time() -> None:
     assert Stamps("n1").of("a", at_us=7) == Stamp(7, "", 0)
 

@@ -283,6 +283,35 @@ async def test_after_a_partition_both_sides_have_the_later_message() -> None:
             assert sorted(await retained(at, "#")) == [b"second", b"second"]
 
 
+async def test_retained_messages_that_a_full_link_drops_are_at_the_other_node_all_the_same() -> None:
+    network = Network()
+    async with members(network, "n1", "n2", queue_events=2) as (n1, n2):
+        network.cut("n1", "n2")
+        sensor = await n1.connect("sensor")
+        for number in range(20):
+            await sensor.publish1(f"kept/{number % 10}", b"%d" % number, retain=True)
+        await sensor.publish1("kept/0", b"", retain=True)
+        network.mend("n1", "n2")
+        await settled(n1, n2)
+        assert sorted(await retained(n2, "kept/#"), key=int) == [b"%d" % number for number in range(11, 20)]
+
+
+async def test_a_retained_message_that_only_some_nodes_have_when_its_node_dies_spreads() -> None:
+    network = Network()
+    async with members(network, "n1", "n2") as (n1, n2):
+        async with member(network, "n3") as n3:
+            await settled(n1, n2, n3)
+            network.cut("n2", "n3")
+            sensor = await n3.connect("sensor")
+            await sensor.publish1("a", b"last", retain=True)
+            await settled(n1, n3)
+        assert await retained(n2, "a") == []
+        network.cuts.clear()
+        async with member(network, "n3"):  # started again, without a disk
+            await settled(n1, n2)
+            assert await retained(n2, "a") == [b"last"]
+
+
 # -- what stays at its node ----------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """`penstock sim`: random runs, judged by checkers; a failure is reproduced by its seed.
 
-`streams` runs in the simulator, `fuzz` against a node that it starts.
+`streams` and `cluster` run in the simulator, `fuzz` against a node that it starts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from penstock_lab.experiments.fuzz.run import FuzzRun
 from penstock_lab.experiments.fuzz.subject import node
 from penstock_lab.experiments.fuzz.targets.catalogue import NAMES
 from penstock_lab.experiments.streams.sweep import Sweep, here, on_spark
+from penstock_lab.sim import cluster as cluster_sim
 
 app = typer.Typer(
     no_args_is_help=True, help="Random runs in the simulator or against a node; a failure is a seed."
@@ -103,6 +104,52 @@ def _tell(found: Sweep, *, seed: int, seconds: float, as_json: bool) -> None:
         err.print(f"and {len(found.failures) - SHOWN:,} more seeds")
     if not found.failures:
         out.print(f"no rule broken in {found.runs:,} runs, {seconds:.1f} s")
+
+
+@app.command("cluster")
+def cluster(
+    runs: Annotated[int, typer.Option("--runs", min=1, max=10**7, help="Number of runs.")] = 100,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", min=0, max=2**62, help="Random seed of the first run; the next has seed + 1."),
+    ] = 1,
+    as_json: JsonFlag = False,
+) -> None:
+    """A cluster under random faults: losses, copies, reordering, cut links, frozen and killed nodes.
+
+    Each run is checked: nothing twice and in order, every event accounted for, every node knows what the
+    others want, the same retained messages everywhere. Exits 1 if a run breaks a rule, and prints its seed.
+    """
+    began_s = monotonic()
+    found: list[cluster_sim.ClusterRun] = []
+    failed: list[cluster_sim.ClusterRun] = []
+    with progress("sim cluster") as step:
+        for number in range(seed, seed + runs):
+            found.append(cluster_sim.run(number))
+            if found[-1].problems:
+                failed.append(found[-1])
+            step(len(found), runs, f"{len(failed)} failed" if failed else "no failure")
+    counts = {"runs": runs} | {
+        name: sum(getattr(one, name) for one in found)
+        for name in ("published", "received", "digested", "abandoned", "faults")
+    }
+    again = "penstock sim cluster --runs 1 --seed {}"
+    if as_json:
+        failures = [
+            {"seed": one.seed, "problems": list(one.problems[:SHOWN]), "replay": again.format(one.seed)}
+            for one in failed
+        ]
+        told = {"sim": "cluster", "seed": seed, "ok": not failed, **counts, "failures": failures}
+        print_json(told | {"seconds": round(monotonic() - began_s, 1)})
+    else:
+        print_table("", tuple(counts), [tuple(f"{count:,}" for count in counts.values())])
+        for one in failed[:SHOWN]:
+            err.print(f"[bold red]seed {one.seed}:[/] {escape(one.problems[0])}", soft_wrap=True)
+            err.print(f"  {again.format(one.seed)}", soft_wrap=True)
+        if not failed:
+            out.print(f"no rule broken in {runs:,} runs, {monotonic() - began_s:.1f} s")
+    if failed:
+        raise typer.Exit(GoalMissed.exit_code)
 
 
 @app.command("fuzz")

@@ -32,12 +32,14 @@ LINK_FULL: Final = Cause(0, 0, "link-full")
 class Outgoing:
     """An event on its way to other nodes; one object for all links."""
 
-    __slots__ = ("data", "event")
+    __slots__ = ("data", "event", "retained")
 
-    def __init__(self, event: Event, data: bytes) -> None:
+    def __init__(self, event: Event, data: bytes, *, retained: bool = False) -> None:
         self.event = event
         self.data = data
         """The event as an item of a frame."""
+        self.retained = retained
+        """Whether every node has to know it, sooner or later."""
 
 
 class Taken(NamedTuple):
@@ -97,6 +99,8 @@ class Backlog:
         self._most_bytes = capacity_bytes
         self._waiting: deque[Outgoing] = deque()
         self._tallies: dict[str, Tally] = {}
+        self.owed: dict[str, None] = {}
+        """Topics whose retained message was dropped here: the other node has to get the present one later."""
         self.bytes = 0
         self.accepted = 0
         """Events accepted; the serial number of the last one."""
@@ -131,6 +135,8 @@ class Backlog:
 
     def _drop(self, out: Outgoing) -> None:
         self.bytes -= len(out.data)
+        if out.retained:
+            self.owed[out.event.topic] = None
         wanted, digest = False, _digest_in(out.event)
         for filter_ in self._filters_of(out.event.topic):
             wanted = True

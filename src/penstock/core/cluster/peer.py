@@ -65,6 +65,7 @@ class PeerLink:
         self._receiver = LinkReceiver(window_bytes=window_bytes)
         self._about: bytes | None = None
         self._snapshot: Iterator[bytes] | None = None
+        self._kept: Callable[[str], bytes | None] = lambda _: None
         self._flights: deque[_Flight] = deque()
         self._handed = 0
         self._told_in = 0
@@ -82,9 +83,17 @@ class PeerLink:
         """Tell the other node about this one; only the last word counts."""
         self._about = encode_item(about)
 
-    def begin_snapshot(self, items: Iterator[bytes]) -> None:
-        """Send these items besides the events; they are fetched when there is room for them."""
-        self._snapshot = items
+    def begin_snapshot(self, topics: Iterable[str], kept: Callable[[str], bytes | None]) -> None:
+        """Send the retained messages of these topics besides the events, fetched when there is room for them.
+
+        `kept` makes an item of a topic's present message; it is asked again where a message is dropped.
+        """
+        self._kept = kept
+        self._snapshot = (item for topic in topics if (item := kept(topic)) is not None)
+
+    def owe(self, topics: Iterable[str]) -> None:
+        """Send the retained messages of these topics once more, as they are when there is room for them."""
+        self.backlog.owed.update(dict.fromkeys(topics))
 
     def frames(self, *, now_us: Instant) -> list[bytes]:
         """Frames to send now."""
@@ -114,11 +123,18 @@ class PeerLink:
     def _next_of_snapshot(self, most_bytes: int) -> list[bytes]:
         items: list[bytes] = []
         size = 0
-        while self._snapshot is not None and size < most_bytes:
-            item = next(self._snapshot, None)
-            if item is None:
-                self._snapshot = None
+        while size < most_bytes:
+            if self._snapshot is not None:
+                item = next(self._snapshot, None)
+                if item is None:
+                    self._snapshot = None
+            elif self.backlog.owed:
+                topic = next(iter(self.backlog.owed))
+                del self.backlog.owed[topic]
+                item = self._kept(topic)
             else:
+                break
+            if item is not None:
                 items.append(item)
                 size += len(item)
         return items
@@ -203,6 +219,12 @@ class PeerLink:
     def told(self) -> bool:
         """Whether the other node has acknowledged everything that is wanted here."""
         return not self.interest.pending and self._told_in <= self._sender.acknowledged_upto
+
+    @property
+    def idle(self) -> bool:
+        """Whether the other node has everything, and knows everything that is wanted here."""
+        waits = self._snapshot is not None or self.backlog.owed or not self.backlog.empty
+        return self.told and not waits and not self._sender.in_flight
 
     @property
     def round_trip_us(self) -> int:

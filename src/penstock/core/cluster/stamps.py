@@ -65,6 +65,10 @@ class Stamps:
             if stamp is not None:
                 yield topic, stamp
 
+    def written_by(self, origin: str) -> list[str]:
+        """Topics that a node has written last: if it is gone, others may not have its messages."""
+        return [topic for topic, stamp in self._last.items() if stamp.origin == origin]
+
     def forget(self, topic: str) -> None:
         """There is no message of a topic here: there was no room for it."""
         self._last.pop(topic, None)

@@ -32,7 +32,7 @@ from penstock.node.cluster.records import event_from, item_of
 from penstock.node.cluster.status import ClusterStatus, LinkFigures, LinkRow, MemberRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from penstock.core.cluster.frames import Item
     from penstock.core.cluster.view import Member as ViewMember
@@ -198,7 +198,7 @@ class ClusterService(SessionListener):
         self._peers[seen.name] = peer
         self._broker.router.add_peer(peer)
         peer.link.say(self._own_words())
-        peer.link.begin_snapshot(self._snapshot())
+        peer.link.begin_snapshot(self._kept_topics(), self._kept_item)
         self.send_soon(peer)
 
     def _give_up(self, name: str) -> None:
@@ -218,6 +218,11 @@ class ClusterService(SessionListener):
         self._past += account
         self._past_received += peer.received
         peer.settle(now_us=self.now_us())
+        # It may have been killed while some nodes had its last retained messages and others had not.
+        topics = self._stamps.written_by(name)
+        for other in self._peers.values() if topics else ():
+            other.link.owe(topics)
+            self.send_soon(other)
 
     def _own_words(self) -> About:
         clients, api = self._about()
@@ -255,25 +260,29 @@ class ClusterService(SessionListener):
         stamp = self._stamps.write(
             message.topic, at_us=message.ts_us, number=number, deleted=not message.payload
         )
-        out = Outgoing(message, item_of(message, number, stamp=stamp))
+        out = Outgoing(message, item_of(message, number, stamp=stamp), retained=True)
         self._retained = message
         for peer in self._peers.values():
             peer.link.offer(out)
             self.send_soon(peer)
 
-    def _snapshot(self) -> Iterator[bytes]:
-        """All retained messages and deletions, for a node that has joined; fetched as its link takes them."""
-        retained = self._broker.retained
-        topics = retained.topics("#")
+    def _kept_topics(self) -> list[str]:
+        """Topics with a retained message, or whose message was deleted, for a node that has joined."""
+        topics = self._broker.retained.topics("#")
         self._stamps.keep_only(topics)
-        for topic in topics:
-            message = retained.get(topic, now_us=self.now_us())
-            if message is not None and not topic.startswith(self._broker.router.own):
-                stamp = self._stamps.of(topic, at_us=message.ts_us)
-                yield item_of(message, 0, stamp=stamp, kept_only=True)
-        for topic, stamp in self._stamps.deleted():
-            gone = message_of(topic, b"", topic_bytes=topic.encode(), now_us=stamp.at_us, retain=True)
-            yield item_of(gone, 0, stamp=stamp, kept_only=True)
+        return [*topics, *(topic for topic, _ in self._stamps.deleted())]
+
+    def _kept_item(self, topic: str) -> bytes | None:
+        """The retained message of a topic as it is now, or its deletion; None if there is neither."""
+        if topic.startswith(self._broker.router.own):
+            return None
+        message = self._broker.retained.get(topic, now_us=self.now_us())
+        stamp = self._stamps.of(topic, at_us=0 if message is None else message.ts_us)
+        if message is None:
+            if not stamp.origin:
+                return None
+            message = message_of(topic, b"", topic_bytes=topic.encode(), now_us=stamp.at_us, retain=True)
+        return item_of(message, 0, stamp=stamp, kept_only=True)
 
     def send_soon(self, peer: ClusterPeer) -> None:
         """Send what a peer has to send at the end of this turn of the event loop."""
@@ -479,8 +488,7 @@ class ClusterService(SessionListener):
 
 def _idle(peer: ClusterPeer) -> bool:
     """Whether nothing is on its way to a node, or it is away; and nothing from it on its way to the disk."""
-    sent = not peer.link.connected or (peer.link.backlog.empty and not peer.link.in_flight_bytes)
-    return sent and not peer.held
+    return (not peer.link.connected or peer.link.idle) and not peer.held
 
 
 def _row(member: ViewMember, now_us: Instant) -> MemberRow:
