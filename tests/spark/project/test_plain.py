@@ -116,23 +116,20 @@ class Killed(Exception):
 
 
 @pytest.mark.slow
-def test_killed_after_any_table_the_next_run_makes_the_same_gold(
+def test_killed_between_two_tables_the_next_run_makes_the_same_gold(
     spark: SparkSession, tmp_path: Path, project: Project
 ) -> None:
     node(tmp_path / "data", 400)
     once(spark, project)
     expected = content(spark, *GOLD)
     other = create(tmp_path / "other", data=[tmp_path / "data"])
-    # The last two tables of each layer, and one that a next table streams from: a kill behind the others
-    # leaves nothing else.
-    for killed in ("events", "packed", "flows", "health"):
 
-        def stop(name: str, *_: object, at: str = killed) -> None:
-            if name == at:
-                raise Killed
+    def stop(name: str, *_: object) -> None:
+        if name == "packed":  # silver streams from bronze: the next tables have not seen what is there
+            raise Killed
 
-        with pytest.raises(Killed):
-            run_plain(spark, other, done=stop)
+    with pytest.raises(Killed):
+        run_plain(spark, other, done=stop)
     once(spark, other)
     assert content(spark, *GOLD) == expected
     spark.catalog.setCurrentDatabase("default")

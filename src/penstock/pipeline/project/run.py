@@ -126,7 +126,7 @@ def _run_declared(
     path = project.folder / LOG
     step(0, 1, "starting spark-pipelines")
     with (
-        path.open("w", encoding="utf-8") as log,
+        path.open("w", encoding="utf-8", buffering=1) as log,  # line by line, for whoever watches
         subprocess.Popen(  # noqa: S603  # our own program with our own arguments
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True
         ) as process,
