@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SPECIFICATION: Final = """\
-# For `spark-pipelines run`; `penstock pipeline run` calls it with the catalog in conf/.
+# The project for Spark: definitions, and where checkpoints are.
 name: penstock
 storage: {storage}
 catalog: spark_catalog
