@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, in_a_hurry, need_spark
+from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, need_spark
 from penstock.cli.output import JsonFlag, complain, print_json, print_text
 from penstock.cli.terminal import print_table, progress
 from penstock.errors import PenstockError
@@ -85,8 +85,7 @@ def run(
     if engine not in ENGINES:
         raise typer.BadParameter(f"--engine {engine}; allowed: {', '.join(ENGINES)}")
     pause_s = None if every is None else _pause(every)
-    recorded = open_project(folder).sources("events")[0]
-    in_a_hurry(path=str(recorded))
+    open_project(folder)  # a wrong folder ends the command, a later mistake in the settings only a run of it
     while True:
         begun_s = time.monotonic()
         try:

@@ -58,6 +58,7 @@ def content(spark: SparkSession, *names: str) -> dict[str, list[Any]]:
 GOLD = [name for name, table in TABLES.items() if table.layer == "gold"]
 
 
+@pytest.mark.slow
 def test_every_table_and_a_second_run_that_reads_only_what_is_new(
     spark: SparkSession, project: Project, tmp_path: Path
 ) -> None:
