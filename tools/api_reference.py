@@ -92,6 +92,11 @@ def _member(name: str, found: Any) -> str:
     return f"{_signature(name, found)}\n{_text(found)}"
 
 
+def _shown(default: Any) -> str:
+    """A default value; the schema of recorded events by its name."""
+    return "EVENTS" if type(default).__name__ == "StructType" else repr(default)
+
+
 def _signature(name: str, found: Any, *, before: str = "def ") -> str:
     """Return the call of a function, one argument in a line where it would be too long."""
     told = inspect.signature(found)
@@ -100,7 +105,7 @@ def _signature(name: str, found: Any, *, before: str = "def ") -> str:
         if each.kind is each.KEYWORD_ONLY and "*" not in arguments:
             arguments.append("*")
         if each.name != "self":
-            default = "" if each.default is each.empty else f" = {each.default!r}"
+            default = "" if each.default is each.empty else f" = {_shown(each.default)}"
             arguments.append(f"{each.name}: {each.annotation}{default}")
     before = "async def " if inspect.iscoroutinefunction(found) else before
     result = "" if before == "class " else f" -> {told.return_annotation}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.pipeline.session import STATE_STORE
 from tests.kit.jvm import OPTIONS, archive_classes
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")  # a stack trace for each column
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.streaming.stateStore.providerClass", STATE_STORE)  # `pack_stream` needs it
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

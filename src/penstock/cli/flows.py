@@ -71,7 +71,8 @@ def analyse(
         ) as spark:
             step(1, 3, "looking for periods")
             arrivals = read(spark, packets, format=form, ts=ts)
-            found = flows(arrivals, client=client or _client(arrivals, packets), topic=topic).cache()
+            who = client or _client(arrivals, packets)
+            found = arrivals.transform(flows(client=who, topic=topic, schema=arrivals.schema)).cache()
             totals = found.selectExpr(
                 "count(*) AS flows", "coalesce(sum(int(constant)), 0) AS constant"
             ).head()
@@ -80,7 +81,7 @@ def analyse(
             step(2, 3, "writing")
             version = None
             if folder is not None:
-                version = publish(reservations(found), folder, name="reservations").version
+                version = publish(found.transform(reservations()), folder, name="reservations").version
     if as_json:
         print_json(
             {

@@ -256,10 +256,10 @@ def _run(spark: SparkSession, asked: _Arguments) -> _Account:
     from penstock.pipeline.tables.folders import folder_stream, write_folder  # noqa: PLC0415  # Spark is an extra
 
     stream = folder_stream(spark, asked.source, format=asked.format, **asked.reading)
-    stream = stream.observe(_IN, stands_for(stream).alias("events"))
+    stream = stream.observe(_IN, stands_for(stream.schema).alias("events"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # told already, in the words of the command line
-        packed = _observed(pack_stream(stream, asked.policy, **asked.packing))
+        packed = _observed(stream.transform(pack_stream(asked.policy, schema=stream.schema, **asked.packing)))
     account = _Account(held_before=held_count(spark, asked.checkpoint))
     query = write_folder(
         packed,

@@ -1,9 +1,9 @@
 """Policies, streams and recorded data on Spark.
 
-`pack` and `effect` make transforms from a policy, for `frame.transform(…)`; they work on classic sessions
-and on Spark Connect. `pack_stream` packs streaming frames. `register` makes reliable streams of a node a
-source and a sink, `format("penstock")`. All names are imported on first use, so that a Spark process that
-reads a stream does not load pandas.
+`pack`, `effect` and `pack_stream` make transforms from a policy, for `frame.transform(…)`; they ask neither
+frame nor session for anything and work on classic sessions, on Spark Connect and in declarative pipelines.
+`register` makes reliable streams of a node a source and a sink, `format("penstock")`. All names are imported
+on first use, so that a Spark process that reads a stream does not load pandas.
 
 compile/     a policy as Spark SQL
 stream/      `pack_stream`: queues packed trigger by trigger

@@ -32,7 +32,11 @@ LOCAL: Final = "local[*]"
 _MANY: Final = 1 << 16
 """More rows than a cluster has cores."""
 
+STATE_STORE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""State store of streaming queries: timers and the state of `pack_stream` need RocksDB."""
+
 _SETTINGS: Final = {
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.session.timeZone": "UTC",  # a timestamp without a zone means the same on every machine
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # would take a stack trace for each column

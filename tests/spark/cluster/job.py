@@ -48,9 +48,11 @@ def _packed(spark: SparkSession) -> dict[str, Any]:
     """Values 0 … 9 and a null in one queue, at all levels."""
     values = [("a", spot, float(spot)) for spot in range(10)]
     frame = spark.createDataFrame([*values, ("a", 10, None)], "queue string, ts bigint, v double")
-    packed = frame.transform(pack(POLICY, key=["queue"], order=["ts"], level=3))
-    rows = packed.transform(with_wire()).transform(with_digests()).orderBy("place").collect()
-    effects = frame.transform(effect(POLICY, key=["queue"], order=["ts"])).collect()
+    packed = frame.transform(pack(POLICY, key="queue", order="ts", level=3, schema=frame.schema))
+    rows = (
+        packed.transform(with_wire()).transform(with_digests(schema=packed.schema)).orderBy("place").collect()
+    )
+    effects = frame.transform(effect(POLICY, key=["queue"], order=["ts"], schema=frame.schema)).collect()
     return {
         "queue": [row["v"] if row["kind"] == "event" else row["digest"]["count"] for row in rows],
         "effects": [[row["filter"], row["seen"], row["dropped"]] for row in effects],
@@ -59,7 +61,9 @@ def _packed(spark: SparkSession) -> dict[str, Any]:
 
 def _streamed(spark: SparkSession, folder: str) -> dict[str, list[Any]]:
     stream = folder_stream(spark, f"{folder}/in", files_per_trigger=1)
-    packed = pack_stream(stream, POLICY, capacity=CAPACITY, key=["room"], order=["ts"])
+    packed = stream.transform(
+        pack_stream(POLICY, capacity=CAPACITY, key=["room"], order=["ts"], schema=stream.schema)
+    )
     query = write_folder(packed, f"{folder}/out", checkpoint=f"{folder}/checkpoint")
     query.awaitTermination()
     found: dict[str, list[Any]] = defaultdict(list)

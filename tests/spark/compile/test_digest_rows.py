@@ -42,7 +42,7 @@ def rows(values: range) -> list[tuple[int, int, int, float]]:
 
 
 def packed(frame: DataFrame) -> DataFrame:
-    return frame.transform(pack(POLICY, key=["queue"], order=["ts"], level=1))
+    return frame.transform(pack(POLICY, key=["queue"], order=["ts"], level=1, schema=frame.schema))
 
 
 def test_spark_merges_a_node_s_digests(spark: SparkSession) -> None:
@@ -50,7 +50,8 @@ def test_spark_merges_a_node_s_digests(spark: SparkSession) -> None:
     written = (digest_wire.to_bytes(parts[0]), digest_wire.to_compact(parts[1]))
     wire = [(0, part.from_us, None, None, bytearray(data)) for part, data in zip(parts, written, strict=True)]
     events = [(*row, None) for row in rows(range(100, 120))]
-    frame = spark.createDataFrame([*wire, *events], f"{SCHEMA}, digest binary").transform(with_digests())
+    frame = spark.createDataFrame([*wire, *events], f"{SCHEMA}, digest binary")
+    frame = frame.transform(with_digests(schema=frame.schema))
     (row,) = packed(frame).collect()
     assert row["kind"] == "digest"
     assert_same_digest(digest_of_row(row["digest"]), merge_all([*parts, by_node(range(100, 120))]))
@@ -81,18 +82,13 @@ def test_digests_among_messages_are_read_in_either_form(spark: SparkSession, pro
         (0, 6, None, None),
     ]
     frame = spark.createDataFrame(given, f"queue int, ts bigint, payload binary, properties {properties}")
-    found = frame.transform(with_digests()).orderBy("ts").collect()
+    found = frame.transform(with_digests(schema=frame.schema)).orderBy("ts").collect()
     assert [row["digest"] is not None for row in found] == [True, True, True, False, False, False, False]
     for row, part in zip(found[:3], parts, strict=True):
         read = digest_of_row(row["digest"])
         assert (read.count, read.causes) == (part.count, part.causes)
         assert (read.from_us, read.to_us) == (part.from_us, part.to_us)
-    (row,) = (
-        frame.transform(with_digests())
-        .where("ts < 3")
-        .transform(pack(POLICY, key=["queue"], order=["ts"], level=1))
-        .collect()
-    )
+    (row,) = packed(frame.transform(with_digests(schema=frame.schema)).where("ts < 3")).collect()
     assert digest_of_row(row["digest"]).count == 60
 
 
@@ -115,4 +111,4 @@ def test_a_damaged_digest_is_named(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(0, 0, None, None, bytearray(b"\x00"))], f"{SCHEMA}, digest binary")
     said = "column 'digest' of the row with queue 0, ts 0, seq None: not a digest of version 1"
     with pytest.raises(PythonException, match=said):
-        frame.transform(with_digests()).collect()
+        frame.transform(with_digests(schema=frame.schema)).collect()

@@ -29,7 +29,9 @@ QUEUES = 60
 
 def items_by_queue(frame: DataFrame, policy: Policy) -> dict[int, list[Event | Digest]]:
     """Every queue of a frame as a worker would hold it."""
-    table = frame.transform(as_events(list(read_by(policy)), payload=policy.payload)).orderBy("queue", "spot")
+    table = frame.transform(
+        as_events(list(read_by(policy)), payload=policy.payload, schema=frame.schema)
+    ).orderBy("queue", "spot")
     arrow = table.select("queue", "digest", EVENT).toArrow()
     found: dict[int, list[Event | Digest]] = {}
     rows = zip(arrow["queue"].to_pylist(), arrow["digest"].to_pylist(), events_of(arrow[EVENT]), strict=True)
@@ -43,7 +45,7 @@ def agree(frame: DataFrame, policy: Policy) -> None:
     """The reference on the events keeps the rows that the compiled policy keeps, and makes its digests."""
     level = policy.highest
     packed = frame.transform(
-        pack(policy, key=["queue"], order=["spot"], level=level, now=sf.col("now_us"))
+        pack(policy, key=["queue"], order=["spot"], level=level, schema=frame.schema, now=sf.col("now_us"))
     ).orderBy("queue", "place")
     ours: dict[int, list[Any]] = {}
     for row in packed.collect():
@@ -76,7 +78,7 @@ def test_agreement_on_typed_columns(spark: SparkSession, kind: str) -> None:
 
 
 def one(frame: DataFrame, *wanted: str, **more: Any) -> Event:
-    (event,) = events_of(frame.transform(as_events(wanted, **more)).toArrow()[EVENT])
+    (event,) = events_of(frame.transform(as_events(wanted, schema=frame.schema, **more)).toArrow()[EVENT])
     assert event is not None
     return event
 

@@ -45,7 +45,14 @@ def test_the_runs_of_a_fold_are_those_of_the_reference(
     monkeypatch.setattr(sequential, "BLOCK", 7)  # queues of several blocks
     policy = parse(f"attribute: v\ndigest: [count, min, max, last]\nlevels: {POLICIES[name]}")
     packed = frame.transform(
-        pack(policy, key=["queue"], order=["spot"], level=policy.highest, now=sf.col("now_us"))
+        pack(
+            policy,
+            key=["queue"],
+            order=["spot"],
+            level=policy.highest,
+            schema=frame.schema,
+            now=sf.col("now_us"),
+        )
     )
     ours = packed_queues(packed, len(found))
     dropped = 0
@@ -61,9 +68,8 @@ def test_a_long_queue_is_folded_as_a_short_one(spark: SparkSession) -> None:
     values = [float(place % 10) for place in range(size)]
     rows = [("a", place, value) for place, value in enumerate(values)]
     policy = parse("attribute: v\nlevels: [drop: {delta: 4}]")
-    packed = spark.createDataFrame(rows, "queue string, ts bigint, v double").transform(
-        pack(policy, key=["queue"], order=["ts"], level=1)
-    )
+    frame = spark.createDataFrame(rows, "queue string, ts bigint, v double")
+    packed = frame.transform(pack(policy, key=["queue"], order=["ts"], level=1, schema=frame.schema))
     stay, last = [], None
     for place, value in enumerate(values):
         if last is None or abs(value - last) >= 4:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as sf
 
 from penstock.errors import InputError, PolicyError
 from penstock.pipeline import effect, pack
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 def stay(frame: DataFrame, levels: str, *, attribute: str = "v", **more: Any) -> list[int]:
     """Times of the events that stay."""
     policy = parse(f"attribute: {attribute}\nlevels: [{levels}]")
-    packed = frame.transform(pack(policy, key=["queue"], order=["ts"], level=policy.highest, **more))
+    packed = frame.transform(
+        pack(policy, key=["queue"], order=["ts"], level=policy.highest, schema=frame.schema, **more)
+    )
     return sorted(row["ts"] for row in packed.collect() if row["kind"] == "event")
 
 
@@ -81,26 +84,24 @@ def test_a_column_that_does_not_serve_is_named(nested: DataFrame, attribute: str
 def test_what_cannot_be_a_queue_is_refused(nested: DataFrame) -> None:
     policy = parse("attribute: price\nlevels: [drop: {random: 0.5}]")
     with pytest.raises(InputError, match="there is no column 'room' to make queues by"):
-        nested.transform(pack(policy, key=["room"], order=["ts"], level=1))
+        pack(policy, key=["room"], order=["ts"], level=1, schema=nested.schema)
     with pytest.raises(InputError, match="there is no column 'seq'"):
-        nested.transform(pack(policy, key=["queue"], order=["ts"], level=1))
+        pack(policy, key=["queue"], order=["ts"], level=1, schema=nested.schema)
+    renamed = nested.withColumnRenamed("price", "place").schema
     with pytest.raises(InputError, match="column 'place': this name is used by the packed frame"):
-        nested.withColumnRenamed("price", "place").transform(
-            pack(policy, key=["queue"], order=["ts"], level=1)
-        )
+        pack(policy, key=["queue"], order=["ts"], level=1, schema=renamed)
+    texts = nested.selectExpr("queue", "'x' as ts", "1 as seq")
     with pytest.raises(InputError, match="column 'ts' is string, expected whole microseconds or a timestamp"):
-        nested.selectExpr("queue", "'x' as ts", "1 as seq").transform(
-            pack(policy, key=["queue"], order=["ts"], level=1)
-        )
+        texts.transform(pack(policy, key=["queue"], order=["ts"], level=1, schema=texts.schema))
     with pytest.raises(PolicyError, match="level 2; the policy has levels 0 … 1"):
-        pack(policy, key=["queue"], order=["ts"], level=2)
+        pack(policy, key=["queue"], order=["ts"], level=2, schema=nested.schema)
 
 
 def test_binary_payloads_are_refused_where_the_policy_demands_them(spark: SparkSession) -> None:
     frame = spark.sql("select 'a' as queue, 1L as ts, cast('x' as binary) as payload")
     policy = parse("attribute: v\npayload: cbor\nlevels: [drop: {gt: 1}]")
     with pytest.raises(PolicyError, match="Spark cannot read cbor payloads"):
-        frame.transform(pack(policy, key=["queue"], order=["ts"], level=1))
+        pack(policy, key=["queue"], order=["ts"], level=1, schema=frame.schema)
 
 
 def test_an_event_without_a_time_is_an_error(spark: SparkSession) -> None:
@@ -109,20 +110,48 @@ def test_an_event_without_a_time_is_an_error(spark: SparkSession) -> None:
         stay(frame, "keep: {latest: 1}")
 
 
-def test_rows_that_the_order_does_not_tell_apart_are_ordered_by_their_other_columns(
+def test_rows_that_the_order_does_not_tell_apart_are_ordered_by_a_hash_of_their_columns(
     spark: SparkSession,
 ) -> None:
-    rows = [("a", 0, name, value) for name, value in [("y", 2.0), ("x", 9.0), ("y", 1.0), ("x", None)]]
+    """By the same one as in a stream, also if a column cannot be compared."""
+    rows = [("a", 0, {"n": name}, value) for name, value in [("y", 2.0), ("x", 9.0), ("y", 1.0), ("x", None)]]
+    policy = parse("attribute: v\nlevels: [keep: {every: 2}]")
+    found = set()
     for turn in range(4):
         frame = spark.createDataFrame(
-            rows[turn:] + rows[:turn], "queue string, ts bigint, name string, v double"
+            rows[turn:] + rows[:turn], "queue string, ts bigint, name map<string, string>, v double"
         )
-        policy = parse("attribute: v\nlevels: [keep: {every: 2}]")
-        packed = (
-            frame.transform(pack(policy, key=["queue"], order=["ts"], level=1)).orderBy("place").collect()
-        )
-        kept = [(row["name"], row["v"]) for row in packed if row["kind"] == "event"]
-        assert kept == [("x", 9.0), ("y", 2.0)]
+        made = pack(policy, key="queue", order="ts", level=1, schema=frame.schema)
+        packed = frame.transform(made).orderBy("place").collect()
+        found.add(tuple((row["name"]["n"], row["v"]) for row in packed if row["kind"] == "event"))
+    hashed = frame.selectExpr("name.n", "v", "xxhash64(queue, ts, map_entries(name), v) as tie")
+    expected = [(row["n"], row["v"]) for row in hashed.orderBy("tie").collect()]
+    assert found == {tuple(expected[1::2])}
+
+
+def test_key_and_order_are_names_columns_or_lists_of_them(nested: DataFrame) -> None:
+    policy = parse("attribute: price\nlevels: [keep: {latest: 1}]")
+
+    def kept(key: Any, order: Any) -> tuple[list[str], list[Any]]:
+        made = pack(policy, key=key, order=order, level=1, schema=nested.schema)
+        rows = nested.transform(made).where("kind = 'event'").collect()
+        return list(rows[0].asDict()), sorted(row["ts"] for row in rows)
+
+    columns, whole = kept("queue", "ts")
+    assert (columns[:3], whole) == (["queue", "place", "kind"], [5])
+    assert kept(sf.col("queue"), [sf.col("ts"), "price"]) == (columns, whole)
+    half = (sf.col("ts") % 2).alias("half")
+    own, by_half = kept(["queue", half], -sf.col("ts"))
+    assert (own[:4], by_half) == (["queue", "half", "place", "kind"], [4, 5])
+    assert "__order0" not in own
+    with pytest.raises(InputError, match="there is no column 'queu' to make queues by"):
+        kept("queu", "ts")
+    with pytest.raises(InputError, match="column 'price' of the key: there is one of this name"):
+        kept(sf.upper("queue").alias("price"), "ts")
+    with pytest.raises(PolicyError, match="queues are ordered ascending"):
+        kept("queue", sf.col("ts").desc())
+    with pytest.raises(PolicyError, match="a queue needs columns that name it"):
+        kept([], "ts")
 
 
 def test_an_empty_frame_and_a_single_event(spark: SparkSession) -> None:
@@ -144,18 +173,18 @@ LEVELS = "attribute: v\ndigest: [count, mean]\nlevels: [drop: {gt: 3}, keep: {la
 def test_levels_are_a_column_of_whole_numbers(nested: DataFrame) -> None:
     policy = parse(LEVELS.replace("attribute: v", "attribute: price"))
     with pytest.raises(InputError, match="there is no column 'lvl' of levels; the columns are: queue, ts"):
-        nested.transform(pack(policy, key=["queue"], order=["ts"], level="lvl"))
+        pack(policy, key=["queue"], order=["ts"], level="lvl", schema=nested.schema)
     with pytest.raises(InputError, match="column 'queue' is string, expected whole numbers: levels"):
-        nested.transform(pack(policy, key=["queue"], order=["ts"], level="queue"))
+        pack(policy, key=["queue"], order=["ts"], level="queue", schema=nested.schema)
     with pytest.raises(InputError, match="column 'properties' is map<string,string>, which cannot name a qu"):
-        nested.transform(pack(policy, key=["properties"], order=["ts"], level=1))
+        pack(policy, key=["properties"], order=["ts"], level=1, schema=nested.schema)
 
 
 @pytest.mark.parametrize("transform", [pack, effect])
 def test_a_queue_with_two_levels_is_named(spark: SparkSession, transform: Callable[..., Any]) -> None:
     rows = [("a", 0, 1.0, 1), ("a", 1, 9.0, 1), ("b", 0, 1.0, 1), ("b", 1, 9.0, 2)]
     frame = spark.createDataFrame(rows, "queue string, ts bigint, v double, lvl int")
-    made = transform(parse(LEVELS), key=["queue"], order=["ts"], level="lvl")
+    made = transform(parse(LEVELS), key="queue", order="ts", level="lvl", schema=frame.schema)
     assert frame.where("queue = 'a'").transform(made).collect()
     said = """column 'lvl': the rows of queue {"queue":"b"} have the levels 1 and 2; a queue has one"""
     with pytest.raises(Exception, match=re.escape(said)):
@@ -186,7 +215,8 @@ def test_columns_of_kept_events_come_out_as_they_went_in(spark: SparkSession) ->
         """
     )
     policy = parse("attribute: $ts\nlevels: [drop: {gt: 0}]")
-    packed = frame.transform(pack(policy, key=["queue"], order=["ts"], level=1)).orderBy("place").collect()
+    made = pack(policy, key=["queue"], order=["ts"], level=1, schema=frame.schema)
+    packed = frame.transform(made).orderBy("place").collect()
     kept, digest = packed
     before = frame.where("ts = 0").collect()[0]
     assert str([kept[name] for name in frame.columns]) == str([before[name] for name in frame.columns])

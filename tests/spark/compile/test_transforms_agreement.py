@@ -49,7 +49,9 @@ def agree(frame: DataFrame, found: list[Queue], policy: Policy, shift: int) -> N
     """Every queue packed by Spark equals the queue packed by the reference."""
     levels = policy.highest + 1
     level = sf.pmod(sf.col("queue") + shift, sf.lit(levels))
-    packed = frame.transform(pack(policy, key=["queue"], order=["spot"], level=level, now=sf.col("now_us")))
+    packed = frame.transform(
+        pack(policy, key=["queue"], order=["spot"], level=level, schema=frame.schema, now=sf.col("now_us"))
+    )
     ours = packed_queues(packed, len(found))
     for number, queue in enumerate(found):
         first, rest = evaluate.ahead(policy, queue.items)
@@ -108,4 +110,4 @@ def test_the_policies_here_use_every_filter() -> None:
 def test_a_time_has_no_effect_and_a_warning_says_so() -> None:
     timed = replace(policies(11, 1)[0], fresh_us=1_000_000)
     with pytest.warns(UserWarning, match="fresh: 1 s has no effect: `pack` packs at the level it is given"):
-        pack(timed, key=["queue"], order=["spot"], level=1)
+        pack(timed, key="topic", order="ts", level=1)

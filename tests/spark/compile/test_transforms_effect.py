@@ -26,7 +26,9 @@ def test_seen_and_dropped_are_those_of_the_reference(spark: SparkSession) -> Non
             for done in one.effects:
                 counts[done.cause, "seen"] += done.seen
                 counts[done.cause, "dropped"] += done.dropped
-        rows = frame.transform(effect(policy, key=["queue"], order=["spot"], now=sf.col("now_us"))).collect()
+        rows = frame.transform(
+            effect(policy, key=["queue"], order=["spot"], schema=frame.schema, now=sf.col("now_us"))
+        ).collect()
         causes = [placed.cause for placed in policy.steps(policy.highest)]
         assert [(row["level"], row["position"], row["filter"]) for row in rows] == [
             (cause.level, cause.position, cause.filter) for cause in causes
@@ -42,5 +44,9 @@ def test_by_a_column_of_the_key(spark: SparkSession) -> None:
         [("a", 1, 1.0), ("a", 2, 9.0), ("b", 3, 9.0)], "queue string, ts bigint, v double"
     )
     high = parse("attribute: v\nlevels: [drop: {gt: 5}]")
-    rows = frame.transform(effect(high, key=["queue"], order=["ts"], by=["queue"])).orderBy("queue").collect()
+    rows = (
+        frame.transform(effect(high, key=["queue"], order=["ts"], schema=frame.schema, by="queue"))
+        .orderBy("queue")
+        .collect()
+    )
     assert [(row["queue"], row["seen"], row["dropped"]) for row in rows] == [("a", 2, 1), ("b", 1, 1)]

@@ -96,10 +96,9 @@ def physical(frame: DataFrame) -> str:
 
 
 def plan(spark: SparkSession, name: str, *, digests: bool = False) -> str:
-    packed = pack(
-        parse(POLICIES[name]), key=["queue"], order=["ts"], level=len(parse(POLICIES[name]).levels), now=0
-    )
-    return physical(empty(spark, name, digests=digests).transform(packed))
+    frame, policy = empty(spark, name, digests=digests), parse(POLICIES[name])
+    packed = pack(policy, key=["queue"], order=["ts"], level=policy.highest, schema=frame.schema, now=0)
+    return physical(frame.transform(packed))
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -129,15 +128,17 @@ def test_queues_are_shuffled_and_sorted_once(spark: SparkSession) -> None:
         "levels: [drop: uniq, keep: {every: 2}, keep: {first: [1]}, keep: {last: [1]}, drop: {gt: 5}, "
         "keep: {latest: 9}]"
     )
-    packed = pack(policy, key=["queue"], order=["ts", "seq"], level=policy.highest)
-    text = physical(empty(spark, "").transform(packed))
+    frame = empty(spark, "")
+    packed = pack(policy, key="queue", order=["ts", "seq"], level=policy.highest, schema=frame.schema)
+    text = physical(frame.transform(packed))
     assert (text.count("Exchange"), text.count("Sort ["), text.count("SortAggregate")) == (1, 1, 0)
 
 
 def test_a_dead_band_that_ends_a_policy_sorts_once_and_needs_no_window(spark: SparkSession) -> None:
     policy = parse("attribute: v\ndigest: [mean, min, max]\nlevels: [drop: {delta: 5}]")
-    packed = pack(policy, key=["queue"], order=["ts", "seq"], level=1)
-    text = physical(empty(spark, "").transform(packed))
+    frame = empty(spark, "")
+    packed = pack(policy, key="queue", order=["ts", "seq"], level=1, schema=frame.schema)
+    text = physical(frame.transform(packed))
     assert (text.count("Exchange"), text.count("Sort ["), text.count("Window")) == (1, 1, 0)
     rows = [line for line in text.splitlines() if "posexplode" in line or "named_struct(ts" in line]
     assert all("*(" in line for line in rows), "only the fold itself is interpreted"
@@ -146,7 +147,8 @@ def test_a_dead_band_that_ends_a_policy_sorts_once_and_needs_no_window(spark: Sp
 
 def test_what_looks_at_one_event_alone_is_counted_without_sorting(spark: SparkSession) -> None:
     policy = parse("attribute: v\nlevels: [drop: {within: [50, 100]}, drop: {eq: 5}]")
-    text = physical(empty(spark, "").transform(effect(policy, key=["queue"], order=["ts"])))
+    frame = empty(spark, "")
+    text = physical(frame.transform(effect(policy, key="queue", order="ts", schema=frame.schema)))
     assert "Sort [" not in text
     assert "Window" not in text
 
@@ -154,9 +156,9 @@ def test_what_looks_at_one_event_alone_is_counted_without_sorting(spark: SparkSe
 def test_the_contracts(spark: SparkSession) -> None:
     policy = parse(POLICIES["digesters"])
     frame = empty(spark, "digesters", digests=True)
-    packed = frame.transform(pack(policy, key=["queue"], order=["ts"], level=1))
+    packed = frame.transform(pack(policy, key=["queue"], order=["ts"], level=1, schema=frame.schema))
     own = [name for name in frame.columns if name not in ("queue", "digest")]
     assert packed.columns == ["queue", "place", "kind", *own, "digest"]
     assert packed.schema["digest"].dataType.simpleString() == DIGEST.simpleString()
-    effects = frame.transform(effect(policy, key=["queue"], order=["ts"]))
+    effects = frame.transform(effect(policy, key=["queue"], order=["ts"], schema=frame.schema))
     assert effects.schema.simpleString() == EFFECT.simpleString()

@@ -46,7 +46,7 @@ def test_what_a_node_logs_becomes_its_schedule(spark: SparkSession, tmp_path: Pa
     assert found[popular].changes == 1
     assert found[lonely].polls > 5
     terms = AllocationTerms(tau_us=60 * SECOND_US, least_us=SECOND_US, most_us=3_600 * SECOND_US)
-    publish(allocation(factors, terms).frame, tmp_path / "allocation", name="allocation")
+    publish(factors.transform(allocation(terms)), tmp_path / "allocation", name="allocation")
 
     async def load() -> None:
         async with watching(interval_s=60.0, table=str(tmp_path / "allocation")) as node:

@@ -87,7 +87,7 @@ def test_each_flow_has_its_figures(spark: SparkSession) -> None:
         ("b", "random", [poisson := poisson + round(dice.expovariate(1e-5)) + 1 for _ in range(400)]),
         ("b", "few", [1, 2, 3]),
     ]
-    result = flows(frame(spark, many))
+    result = frame(spark, many).transform(flows())
     assert result.schema.simpleString() == FLOWS.simpleString()
     found = {(row["client"], row["topic"]): row for row in result.collect()}
     fast, lossy = found["a", "fast"], found["a", "lossy"]
@@ -99,14 +99,14 @@ def test_each_flow_has_its_figures(spark: SparkSession) -> None:
     assert lossy["loss"] == pytest.approx(0.2, abs=0.06)
     assert (found["b", "random"]["constant"], found["b", "random"]["period_us"]) == (False, None)
     assert (found["b", "few"]["packets"], found["b", "few"]["constant"]) == (3, False)
-    assert {(row["client"], row["topic"]) for row in reservations(result).collect()} == {
+    assert {(row["client"], row["topic"]) for row in result.transform(reservations()).collect()} == {
         ("a", "fast"),
         ("a", "lossy"),
     }
 
 
 def test_no_python_worker_sees_a_row(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    flows(frame(spark, [("a", "t", list(range(0, 2_000, 20)))])).explain()
+    frame(spark, [("a", "t", list(range(0, 2_000, 20)))]).transform(flows()).explain()
     assert "Python" not in capsys.readouterr().out
 
 
@@ -133,7 +133,7 @@ async def test_a_node_takes_the_table_of_reservations(spark: SparkSession, tmp_p
         for number in range(5)
     ]
     folder = tmp_path / RESERVATIONS
-    publish(reservations(flows(frame(spark, many))), folder, name=RESERVATIONS)
+    publish(frame(spark, many).transform(flows()).transform(reservations()), folder, name=RESERVATIONS)
     loaded = load(folder, RESERVATIONS, COLUMNS)
     assert loaded is not None
     assert sorted(row.client for row in loaded.rows(Reserved)) == [f"s{number}" for number in range(5)]
@@ -151,4 +151,4 @@ async def test_a_node_takes_the_table_of_reservations(spark: SparkSession, tmp_p
 def test_packets_without_their_columns_are_refused(spark: SparkSession) -> None:
     packets = spark.createDataFrame([(1,)], "ts BIGINT")
     with pytest.raises(InputError, match="there is no column 'client'; there are: ts"):
-        flows(packets)
+        flows(schema=packets.schema)

@@ -171,7 +171,9 @@ def test_speed_is_the_way_that_positions_tell(spark: SparkSession) -> None:
 def test_the_example_policy_reads_telemetry(spark: SparkSession) -> None:
     policy = parse(TELEMETRY.read_text())
     frame = GENERATORS["telemetry"].frame(spark, SMALL["telemetry"])
-    packed = frame.transform(pack(policy, key=["vehicle"], order=["ts", "seq"], level=2, now=0)).collect()
+    packed = frame.transform(
+        pack(policy, key=["vehicle"], order=["ts", "seq"], level=2, schema=frame.schema, now=0)
+    ).collect()
     kept = [row for row in packed if row["kind"] == "event"]
     assert 0 < len(kept) < 0.5 * SMALL["telemetry"].events
     assert "heartbeat" not in {row["report"] for row in kept}

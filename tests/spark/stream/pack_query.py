@@ -26,7 +26,9 @@ def main(folder: str) -> int:
     config = {"spark.sql.shuffle.partitions": "2"}
     with open_session(master="local[2]", app="penstock tests", config=config) as spark:
         stream = folder_stream(spark, f"{folder}/in", files_per_trigger=1)
-        packed = pack_stream(stream, POLICY, capacity=CAPACITY, key=["room"], order=["ts"])
+        packed = stream.transform(
+            pack_stream(POLICY, capacity=CAPACITY, key="room", order="ts", schema=stream.schema)
+        )
         query = write_folder(packed, f"{folder}/out", checkpoint=f"{folder}/checkpoint")
         query.awaitTermination()
     return 0

@@ -15,11 +15,11 @@ from penstock.errors import InputError
 from penstock.model import Control, Digest, Event
 from penstock.model.digest import Cause
 from penstock.pipeline.compile.digest_rows import digest_of_row
+from penstock.pipeline.compile.queue_columns import TIE
 from penstock.pipeline.stream import key_queue
 from penstock.pipeline.stream.key_queue import (
     BUNDLE,
     NOW,
-    TIE,
     HeldRows,
     KeyQueue,
     QueueRules,

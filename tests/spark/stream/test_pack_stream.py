@@ -52,7 +52,7 @@ def packed_once(spark: SparkSession, folder: Path, **more: Any) -> DataFrame:
     """Pack what has come to `folder`/in, one file a trigger, into `folder`/out."""
     stream = folder_stream(spark, str(folder / "in"), files_per_trigger=1)
     given = {"capacity": 12, "key": ["room"], "order": ["ts"], **more}
-    packed = pack_stream(stream, POLICY, **given)
+    packed = stream.transform(pack_stream(POLICY, schema=stream.schema, **given))
     query = write_folder(packed, str(folder / "out"), checkpoint=str(folder / "checkpoint"))
     with translated():
         assert query.awaitTermination(240)
@@ -81,7 +81,7 @@ def test_a_stream_is_packed_as_the_core_packs(spark: SparkSession, tmp_path: Pat
     out = packed_once(spark, tmp_path)
     expected = reference(tmp_path / "checkpoint", POLICY, 12)
     assert queues(out) == expected
-    assert out.agg(stands_for(out)).head()[0] == given  # type: ignore[index]
+    assert out.agg(stands_for(out.schema)).head()[0] == given  # type: ignore[index]
     assert not any(isinstance(item, list) for item in expected["c"])  # always fits
     assert any(isinstance(item, list) for item in expected["a"])
     assert out.columns == ["room", "place", "kind", "ts", "seq", "v", "digest"]
@@ -100,7 +100,9 @@ def test_what_is_held_is_let_out_in_time_and_ladders_are_forgotten(
 
     put(spark, tmp_path / "in", [("b", 9, 9, 1.0, None)], DIGESTED)  # timers wait for data
     stream = folder_stream(spark, str(tmp_path / "in"))
-    more = pack_stream(stream, POLICY, capacity=12, key=["room"], order=["ts"], hold_s=1, forget_s=1)
+    more = stream.transform(
+        pack_stream(POLICY, capacity=12, key=["room"], order="ts", schema=stream.schema, hold_s=1, forget_s=1)
+    )
     query = write_folder(more, str(tmp_path / "out"), checkpoint=checkpoint, every_s=1)
     try:
         until = time.monotonic() + 240
@@ -129,7 +131,7 @@ def test_a_backlog_is_shed_and_digests_are_carried(spark: SparkSession, tmp_path
     assert len(found["a"]) <= 12
     assert found["a"][-1] == 7.0
     assert found["b"] == [1.0, [15], 2.0]
-    assert out.agg(stands_for(out)).head()[0] == 37 + 17  # type: ignore[index]
+    assert out.agg(stands_for(out.schema)).head()[0] == 37 + 17  # type: ignore[index]
     assert held(spark, str(tmp_path / "checkpoint")).count() == 0
 
 
@@ -161,9 +163,11 @@ def test_what_cannot_be_packed_is_said_so(spark: SparkSession, tmp_path: Path) -
 
     def refused(kind: type[Exception], said: str, frame: DataFrame = stream, **more: Any) -> None:
         with pytest.raises(kind, match=said):
-            pack_stream(frame, POLICY, **{**good, **more})
+            pack_stream(POLICY, **{**good, "schema": frame.schema, **more})
 
-    refused(InputError, "not a streaming frame", spark.read.parquet(str(tmp_path / "in")))
+    batch = spark.read.parquet(str(tmp_path / "in"))
+    with pytest.raises(InputError, match="not a streaming frame"), translated():
+        batch.transform(pack_stream(POLICY, **good, schema=batch.schema)).collect()
     refused(QueueError, "capacity_events 2; at least 3", capacity=2)
     refused(
         InputError,
@@ -171,8 +175,8 @@ def test_what_cannot_be_packed_is_said_so(spark: SparkSession, tmp_path: Path) -
         key=["patient"],
     )
     refused(InputError, "there is no column 'at'", order=["at"])
-    refused(PolicyError, "a queue needs a list of columns that name it", order=[])
-    refused(PolicyError, "a queue needs a list of columns that name it", key="room")
+    refused(PolicyError, "a queue needs columns that name it", order=[])
+    refused(PolicyError, "a queue needs columns that name it", key=[])
     refused(
         InputError,
         "column 'v' is array<double>; queues are made by",
@@ -208,8 +212,8 @@ def test_a_time_without_a_drain_is_warned_about(spark: SparkSession, tmp_path: P
     stream = folder_stream(spark, str(tmp_path / "in"))
     timed = replace(POLICY, fresh_us=1_000_000)
     with pytest.warns(UserWarning, match="fresh: 1 s has no effect: all rows .* give a `drain`"):
-        pack_stream(stream, timed, capacity=12, key=["room"], order=["ts"])
-    pack_stream(stream, timed, capacity=12, key=["room"], order=["ts"], drain="1/s")
+        pack_stream(timed, capacity=12, key="room", order="ts", schema=stream.schema)
+    pack_stream(timed, capacity=12, key="room", order="ts", schema=stream.schema, drain="1/s")
 
 
 TIMED = parse("""
@@ -237,8 +241,11 @@ def test_a_stream_with_a_drain_gives_what_a_backtest_says(spark: SparkSession, t
         put(spark, tmp_path / "in", [row for row in rows if row[-1] // 25 == part], columns)
     given: dict[str, Any] = {"capacity": 10, "key": ["key"], "order": ["ts", "seq"], "drain": rate}
     stream = folder_stream(spark, str(tmp_path / "in"), files_per_trigger=1)
+    given["schema"] = stream.schema
     checkpoint = str(tmp_path / "checkpoint")
-    query = write_folder(pack_stream(stream, TIMED, **given), str(tmp_path / "out"), checkpoint=checkpoint)
+    query = write_folder(
+        stream.transform(pack_stream(TIMED, **given)), str(tmp_path / "out"), checkpoint=checkpoint
+    )
     with translated():
         assert query.awaitTermination(240)
     found = _seqs(spark.read.parquet(str(tmp_path / "out")))
@@ -258,7 +265,7 @@ def test_a_stream_with_a_drain_gives_what_a_backtest_says(spark: SparkSession, t
 
     put(spark, tmp_path / "in", [("last", "t", b"1", 1, "s", 1)], columns)  # timers wait for data
     stream = folder_stream(spark, str(tmp_path / "in"))
-    packs = pack_stream(stream, TIMED, **given)
+    packs = stream.transform(pack_stream(TIMED, **given))
     query = write_folder(packs, str(tmp_path / "out"), checkpoint=checkpoint, every_s=1)
     try:
         until = time.monotonic() + 240
@@ -285,7 +292,7 @@ def _served(events: list[Event], rate: Drain) -> tuple[list[Any], int, int]:
 
 def _count(spark: SparkSession, folder: Path) -> int:
     out = spark.read.parquet(str(folder / "out"))
-    return int(out.agg(stands_for(out)).head()[0])  # type: ignore[index]
+    return int(out.agg(stands_for(out.schema)).head()[0])  # type: ignore[index]
 
 
 def _seqs(frame: DataFrame) -> dict[str, list[Any]]:

@@ -53,7 +53,7 @@ def test_the_rows_are_the_same_however_often_it_is_killed(spark: SparkSession, t
     assert len(triggers(tmp_path / "checkpoint")) == FILES
     assert dict(found) == reference(tmp_path / "checkpoint", POLICY, CAPACITY)
     assert max(Counter((row["room"], row["place"]) for row in rows).values()) == 1
-    assert out.agg(stands_for(out)).head()[0] == given  # type: ignore[index]
+    assert out.agg(stands_for(out.schema)).head()[0] == given  # type: ignore[index]
     assert held_count(spark, str(tmp_path / "checkpoint")) == 0
 
 

@@ -13,8 +13,8 @@ from penstock.core.channels.allocation import Factors, Scheme, allocate
 from penstock.core.channels.change_rate import Estimator
 from penstock.errors import ChannelError, InputError
 from penstock.model.instant import SECOND_US
-from penstock.pipeline.jobs.allocation import ALLOCATION, AllocationTerms, allocation, read_factors
-from penstock.pipeline.tables.channels import FACTORS, POLLS, SUBSCRIPTIONS, by_domain, channel_factors
+from penstock.pipeline.jobs.allocation import ALLOCATION, AllocationTerms, allocated, allocation, read_factors
+from penstock.pipeline.tables.channels import FACTORS, POLLS, SUBSCRIPTIONS, by_domain, channel_factors, need
 from penstock.pipeline.tables.control_tables import publish, versions
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def test_intervals_are_those_of_the_solver_that_sees_every_channel(
 ) -> None:
     asked = CASES[case]
     least_us, most_us = 60 * SECOND_US, DAY_US
-    found = allocation(table, AllocationTerms(tau_us=TAU_US, least_us=least_us, most_us=most_us, **asked))
+    terms = AllocationTerms(tau_us=TAU_US, least_us=least_us, most_us=most_us, **asked)
+    found = allocated(table, terms)
     numbers = {host: float(asked.get("host_limit", np.inf)) for host in columns["host"]}
     exact = allocate(
         Factors(
@@ -92,13 +93,17 @@ def test_intervals_are_those_of_the_solver_that_sees_every_channel(
     assert found.hosts_over == exact.hosts_over
     assert found.interval_us[0] == ours.min()
     assert found.interval_us[-1] == ours.max()
+    solved_by_a_task = {
+        row["url"]: row["interval_us"] for row in table.transform(allocation(terms)).collect()
+    }
+    assert solved_by_a_task == rows
 
 
 def test_no_python_worker_takes_part(table: DataFrame, spark: SparkSession) -> None:
     polls = spark.createDataFrame([], POLLS)
     subscriptions = spark.createDataFrame([], SUBSCRIPTIONS)
     terms = AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US, host_limit=100.0)
-    for frame in (polls.transform(channel_factors(subscriptions)), allocation(table, terms).frame):
+    for frame in (polls.transform(channel_factors(subscriptions)), allocated(table, terms).frame):
         plan = frame._jdf.queryExecution().executedPlan().toString()
         assert "Python" not in plan
         assert "Arrow" not in plan
@@ -108,8 +113,8 @@ def test_no_python_worker_takes_part(table: DataFrame, spark: SparkSession) -> N
     ("change", "said"),
     [
         ("subscribers = -1", "subscribers of channel https://x.org/7 is -1: .* at least 0"),
-        ("subscribers = null", "subscribers of channel .* is None"),
-        ("cost = double('NaN')", "cost of channel https://x.org/7 is nan: .* above 0"),
+        ("subscribers = null", "subscribers of channel .* is null"),
+        ("cost = double('NaN')", "cost of channel https://x.org/7 is NaN: .* above 0"),
         ("update_interval_us = 0", "update_interval_us of channel https://x.org/7 is 0"),
         ("host = null", "host of channel"),
     ],
@@ -118,7 +123,7 @@ def test_rows_that_cannot_be_are_named(table: DataFrame, change: str, said: str)
     name, _, value = change.partition(" = ")
     broken = table.withColumn(name, _when_7(value, name))
     with pytest.raises(InputError, match=said):
-        allocation(broken, AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US))
+        allocated(broken, AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US))
 
 
 def _when_7(value: str, name: str) -> Any:
@@ -130,17 +135,17 @@ def _when_7(value: str, name: str) -> Any:
 def test_tables_and_terms_that_cannot_be_are_refused(table: DataFrame) -> None:
     good = AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US)
     with pytest.raises(InputError, match="no column 'cost'; there are: url, subscribers"):
-        allocation(table.drop("cost"), good)
+        allocated(table.drop("cost"), good)
     with pytest.raises(InputError, match="no channel"):
-        allocation(table.limit(0), good)
+        allocated(table.limit(0), good)
     with pytest.raises(ChannelError, match="is for 'fast'"):
-        allocation(table, AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US, target_us=5))
+        allocated(table, AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US, target_us=5))
     with pytest.raises(ChannelError, match="in this order"):
-        allocation(table, AllocationTerms(tau_us=TAU_US, least_us=9, most_us=8))
+        allocated(table, AllocationTerms(tau_us=TAU_US, least_us=9, most_us=8))
     with pytest.raises(ChannelError, match="limit of every host"):
-        allocation(table, AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US, host_limit=0))
+        allocated(table, AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US, host_limit=0))
     with pytest.raises(InputError, match="the table polls has no column 'ts'"):
-        table.transform(channel_factors(table.sparkSession.createDataFrame([], SUBSCRIPTIONS)))
+        need(table, POLLS, "polls")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +175,7 @@ def test_a_file_needs_only_what_is_asked_for(spark: SparkSession, tmp_path: Path
     limited = AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US, host_limit=9)
     factors = read_factors(spark, str(path), limited)
     assert [row["host"] for row in factors.collect()] == ["example.org"]
-    assert allocation(factors, limited).load == pytest.approx(4)
+    assert allocated(factors, limited).load == pytest.approx(4)
     with pytest.raises(InputError, match="there is no column 'update_interval_us'"):
         read_factors(spark, str(path), replace(plain, scheme=Scheme.FAIR))
 
@@ -224,7 +229,7 @@ def test_factors_are_what_a_node_would_have_learned(spark: SparkSession) -> None
 
 def test_hosts_of_one_domain_are_one(spark: SparkSession) -> None:
     rows = [("a.blog.example.co.uk", 1), ("b.example.co.uk", 2), ("10.0.0.1", 3), ("", 4)]
-    found = by_domain(spark.createDataFrame(rows, "host string, n int"))
+    found = spark.createDataFrame(rows, "host string, n int").transform(by_domain())
     assert {row["n"]: row["host"] for row in found.collect()} == {
         1: "example.co.uk",
         2: "example.co.uk",
@@ -237,6 +242,6 @@ def test_hosts_of_one_domain_are_one(spark: SparkSession) -> None:
 def test_an_allocation_is_published_as_a_new_version(table: DataFrame, tmp_path: Path) -> None:
     terms = AllocationTerms(tau_us=TAU_US, least_us=60 * SECOND_US, most_us=DAY_US)
     for number in (1, 2):
-        version = publish(allocation(table, terms).frame, tmp_path / "allocation", name="allocation")
+        version = publish(table.transform(allocation(terms)), tmp_path / "allocation", name="allocation")
         assert (version.version, version.rows) == (number, 20_000)
     assert versions(tmp_path / "allocation") == [1, 2]

@@ -35,13 +35,13 @@ def test_json_is_packed_and_its_digests_read_back(spark: SparkSession, tmp_path:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "first.json").write_text("".join(lines))
     stream = folder_stream(spark, str(tmp_path / "in"), format="json", ts="at")
-    packed = pack_stream(stream, POLICY, capacity=5, key=["room"], order=["ts"])
+    packed = stream.transform(pack_stream(POLICY, capacity=5, key="room", order="ts", schema=stream.schema))
     out = str(tmp_path / "out")
     write_folder(packed, out, checkpoint=f"{out}/_checkpoint", format="json").awaitTermination()
     again = folder_stream(spark, out, format="json")
     assert again.schema["digest"].dataType == DIGEST
     rows = spark.read.schema(again.schema).json(out)
-    assert rows.agg(stands_for(rows)).head()[0] == 9  # type: ignore[index]
+    assert rows.agg(stands_for(rows.schema)).head()[0] == 9  # type: ignore[index]
     assert sorted(row["ts"] for row in rows.collect() if row["ts"] is not None) == [
         6_000_000,
         7_000_000,

@@ -58,7 +58,7 @@ def test_a_recorded_folder_can_be_tested_and_packed(
     run(record())
     assert _rows(spark, tmp_path) == EVENTS
     frame = read(spark, str(tmp_path / "recorded"))
-    found = run_backtest.backtest(
+    found = run_backtest.backtested(
         frame,
         Settings(
             candidates=(Candidate("ward", WARD), *BASELINES),
@@ -72,7 +72,7 @@ def test_a_recorded_folder_can_be_tested_and_packed(
     account = found.accounts["ward"]
     assert account.is_conserved
     assert account.loss > 0
-    packed = frame.transform(pack(WARD, key=["topic"], order=["ts", "seq"], level=1)).collect()
+    packed = frame.transform(pack(WARD, key="topic", order=["ts", "seq"], level=1)).collect()
     kept = [row for row in packed if row["digest"] is None]
     assert len(kept) == EVENTS // 40
     assert sum(row["digest"]["count"] for row in packed if row["digest"] is not None) == EVENTS - len(kept)

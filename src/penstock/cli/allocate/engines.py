@@ -244,7 +244,7 @@ def by_spark(
     """Allocate on Spark, from a file of channels or from logs of polls and subscriptions."""
     from penstock.pipeline.jobs.allocation import (  # noqa: PLC0415  # Spark, where it is needed
         AllocationTerms,
-        allocation,
+        allocated,
     )
     from penstock.pipeline.progress import watched  # noqa: PLC0415
     from penstock.pipeline.session import few_parts, open_session  # noqa: PLC0415
@@ -272,7 +272,7 @@ def by_spark(
             ) as spark,
             watched(spark, step),
         ):
-            found = allocation(_factors(spark, sources, terms), terms)
+            found = allocated(_factors(spark, sources, terms), terms)
             version = _publish(found.frame, asked)
     return AllocationSummary.of(
         found,
@@ -294,12 +294,19 @@ def _publish(frame: DataFrame, asked: AllocateArguments) -> Version | None:
 
 def _factors(spark: SparkSession, sources: tuple[str, ...], terms: AllocationTerms) -> DataFrame:
     from penstock.pipeline.jobs.allocation import read_factors  # noqa: PLC0415
-    from penstock.pipeline.tables.channels import by_domain, channel_factors  # noqa: PLC0415
+    from penstock.pipeline.tables.channels import (  # noqa: PLC0415
+        POLLS,
+        SUBSCRIPTIONS,
+        by_domain,
+        channel_factors,
+        need,
+    )
     from penstock.pipeline.tables.files import format_of  # noqa: PLC0415
     from penstock.pipeline.tables.recorded import load  # noqa: PLC0415
 
     if len(sources) == 1:
         return read_factors(spark, sources[0], terms)
     polls, subscriptions = (load(spark, path, format_of(path)) for path in sources)
-    factors = polls.transform(channel_factors(subscriptions)).persist()
-    return factors.transform(by_domain) if terms.has_limits else factors
+    need(subscriptions, SUBSCRIPTIONS, "subscriptions")
+    factors = need(polls, POLLS, "polls").transform(channel_factors(subscriptions)).persist()
+    return factors.transform(by_domain()) if terms.has_limits else factors

@@ -205,7 +205,7 @@ def _by_spark(
             ) as spark,
             watched(spark, step),
         ):
-            return replay.backtest(read(spark, events, format=form, ts=ts), settings)
+            return replay.backtested(read(spark, events, format=form, ts=ts), settings)
 
 
 def _candidates(found: list[tuple[Path, Policy]]) -> list[Candidate]:

@@ -1,6 +1,7 @@
 """The compiler from policies to Spark SQL: no Python worker sees a row.
 
 transforms.py     `pack` and `effect`, the two transforms
+queue_columns.py  key, order and schema of a frame, and the hash that orders equal rows
 fates.py          the step of the policy that drops each event
 verdicts.py       parts of a compiled filter; the table of filter compilers
 predicates.py     filters that need one event

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BinaryType, IntegralType, MapType, StringType, TimestampType
+from pyspark.sql.types import BinaryType, IntegralType, MapType, StringType, StructType, TimestampType
 
 from penstock.errors import DigestError
 from penstock.model import digest_wire
@@ -20,7 +20,7 @@ from penstock.model.digest import AttributeSummary, Cause, Digest, Mark
 from penstock.model.event import Event
 from penstock.model.values import identity
 from penstock.pipeline.compile.verdicts import column, quoted
-from penstock.pipeline.tables.schemas import DIGEST, SCALAR
+from penstock.pipeline.tables.schemas import DIGEST, EVENTS, SCALAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -77,12 +77,12 @@ def items_of_rows(rows: Iterable[Row]) -> list[Event | Digest]:
     ]
 
 
-def with_digests(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
+def with_digests(name: str = "digest", *, schema: StructType = EVENTS) -> Callable[[DataFrame], DataFrame]:
     """Transform that decodes a binary column of digests, as nodes write them, into DIGEST structs.
 
     Both binary forms are read. Invalid bytes end the query with an error that identifies the row by its other
-    columns. A frame without that column, but with `payload` and `properties`, has messages: recorded by a
-    node, or of a stream. The column is added, set where a message is marked as a digest and is one.
+    columns. A `schema` without that column, but with `payload` and `properties`, is of messages: recorded by
+    a node, or of a stream. The column is added, set where a message is marked as a digest and is one.
     """
 
     def parsed(data: bytes | None, row: Row | None) -> tuple[Any, ...] | None:
@@ -102,21 +102,21 @@ def with_digests(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
             return None  # wrongly marked: to a node it is an event, too
 
     def read(frame: DataFrame) -> DataFrame:
-        if name not in frame.columns and {"payload", "properties"} <= {*frame.columns}:
-            payload = sf.when(_is_marked(frame), column("payload").cast("binary"))
+        if name not in schema.names and {"payload", "properties"} <= {*schema.names}:
+            payload = sf.when(_is_marked(schema), column("payload").cast("binary"))
             return frame.withColumn(name, sf.udf(found_in, DIGEST, useArrow=False)(payload))
-        telling = [field.name for field in frame.schema if isinstance(field.dataType, _TELLING)]
+        telling = [field.name for field in schema if isinstance(field.dataType, _TELLING)]
         row = sf.struct(*map(quoted, telling[:_TOLD])) if telling else sf.lit(None).cast("struct<row:int>")
         return frame.withColumn(name, sf.udf(parsed, DIGEST, useArrow=False)(column(name), row))
 
     return read
 
 
-def _is_marked(frame: DataFrame) -> Column:
+def _is_marked(schema: StructType) -> Column:
     """Whether a message's user properties mark it as a digest."""
     pairs = column("properties")
     key, value = "name", "value"
-    if isinstance(frame.schema["properties"].dataType, MapType):
+    if isinstance(schema["properties"].dataType, MapType):
         pairs, key, value = sf.map_entries(pairs), "key", "value"
     return sf.exists(
         pairs,

@@ -31,6 +31,7 @@ from penstock.pipeline.compile.sources import (
 )
 from penstock.pipeline.compile.typed_columns import either, first_of
 from penstock.pipeline.compile.verdicts import column as column_of
+from penstock.pipeline.tables.schemas import EVENTS
 from penstock.policy import paths
 from penstock.policy.attributes import UNDECODABLE
 from penstock.policy.nodes import PayloadFormat
@@ -68,15 +69,16 @@ def as_events(
     *,
     attributes: Attributes | None = None,
     payload: PayloadFormat = PayloadFormat.AUTO,
+    schema: st.StructType = EVENTS,
+    more: Sequence[str] = (),
 ) -> Callable[[DataFrame], DataFrame]:
     """Transform that adds the column `__event` to a frame, for policies that read `wanted`.
 
-    `wanted` are attribute paths, as `fates.read_by` lists them; `payload` is the policy's setting. A frame
-    that lacks one of them is refused as by `pack`.
+    `wanted` are attribute paths, as `fates.read_by` lists them; `payload` is the policy's setting. A schema
+    that lacks one of them is refused as by `pack`. `more` are columns to keep besides those of the schema.
     """
-    return lambda frame: _projected(
-        frame, Sources(frame.schema, dict(attributes or {}), payload), list(dict.fromkeys(wanted))
-    )
+    sources = Sources(schema, dict(attributes or {}), payload)
+    return lambda frame: _projected(frame, sources, list(dict.fromkeys(wanted)), more)
 
 
 def known(sources: Sources, wanted: Sequence[str]) -> None:
@@ -95,7 +97,7 @@ def known(sources: Sources, wanted: Sequence[str]) -> None:
             )
 
 
-def _projected(frame: DataFrame, sources: Sources, wanted: list[str]) -> DataFrame:
+def _projected(frame: DataFrame, sources: Sources, wanted: list[str], more: Sequence[str]) -> DataFrame:
     if sources.find(EVENT) is not None:
         raise InputError(f"column '{EVENT}': this name is used for events; rename the column")
     known(sources, wanted)
@@ -103,7 +105,7 @@ def _projected(frame: DataFrame, sources: Sources, wanted: list[str]) -> DataFra
     for path in found:
         _check(sources, path)
     leaves = _leaves(sources, [path for path in found if path.source is Source.PAYLOAD])
-    columns = frame.columns
+    columns = [*sources.schema.names, *more]
     if any(leaf.parsed for leaf in leaves):
         frame = with_payload(frame, sources)
     digest = sources.digest()

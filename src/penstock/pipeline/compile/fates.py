@@ -17,7 +17,8 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError, PolicyError
 from penstock.pipeline.compile import predicates, sequential, windows
-from penstock.pipeline.compile.sources import Attributes, Sources, attach, sortable
+from penstock.pipeline.compile.queue_columns import TIE, QueueColumns, sortable
+from penstock.pipeline.compile.sources import Attributes, Sources, attach
 from penstock.pipeline.compile.typed_columns import either
 from penstock.pipeline.compile.verdicts import (
     AHEAD,
@@ -76,19 +77,22 @@ class TransformArguments:
     """Arguments of the transforms."""
 
     policy: Policy
-    key: tuple[str, ...]
-    order: tuple[str, ...]
+    columns: QueueColumns
     level: int | str | Column
     now: Now
-    attributes: Attributes
+    sources: Sources
 
     def __post_init__(self) -> None:
-        if not self.key or not self.order:
-            raise PolicyError("a queue needs columns that name it (key) and columns that order it (order)")
         if isinstance(self.level, int) and not 0 <= self.level <= self.policy.highest:
             raise PolicyError(
                 f"level {self.level}; the policy has levels 0 … {self.policy.highest}", path="level"
             )
+        _check(self, self.sources)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that name a queue."""
+        return self.columns.key
 
     def steps(self) -> tuple[Placed, ...]:
         """The steps that may apply."""
@@ -131,6 +135,19 @@ class TransformArguments:
         return read_by(self.policy, self.steps())
 
 
+def arguments(
+    policy: Policy,
+    columns: QueueColumns,
+    *,
+    level: int | str | Column,
+    now: Now,
+    attributes: Attributes | None,
+) -> TransformArguments:
+    """Arguments of a transform, checked."""
+    sources = Sources(columns.schema, dict(attributes or {}), policy.payload)
+    return TransformArguments(policy, columns, level, now, sources)
+
+
 def decided(frame: DataFrame, question: TransformArguments, *, together: bool) -> Fated:
     """The frame with fates and readings.
 
@@ -139,9 +156,9 @@ def decided(frame: DataFrame, question: TransformArguments, *, together: bool) -
     """
     policy, steps = question.policy, question.steps()
     together = together or any(sequential.folds(placed.step.filter) for placed in steps)
-    sources = Sources(frame.schema, question.attributes, policy.payload)
-    _check(question, sources)
-    frame, queue, kept = _in_queues(_ahead(frame, question, sources), question, sources, together=together)
+    sources = question.sources
+    frame = _ahead(question.columns.of(frame), question)
+    frame, queue, kept = _in_queues(frame, question, together=together)
     wanted = list(dict.fromkeys(question.read()))
     frame, readings, columns = attach(frame, sources, kept, wanted, in_place=True)
     now_us, comparable, runs = question.now_us(), sortable(sources.schema), False
@@ -176,18 +193,6 @@ def _numbered(frame: DataFrame, queue: Standing) -> tuple[DataFrame, Standing]:
 
 
 def _check(question: TransformArguments, sources: Sources) -> None:
-    names = sources.schema.names
-    for name in (*question.key, *question.order):
-        if sources.find(name) is None:
-            there = ", ".join(names)
-            raise InputError(f"there is no column '{name}' to make queues by; the columns are: {there}")
-    reserved = [name for name in names if name.startswith("__") or name in ("place", "kind")]
-    if reserved:
-        raise InputError(f"column '{reserved[0]}': this name is used by the packed frame; rename the column")
-    for name in question.key:
-        kind = sources.schema[name].dataType
-        if not sortable(kind):
-            raise InputError(f"column '{name}' is {kind.simpleString()}, which cannot name a queue")
     _check_level(question, sources)
     draws = any(isinstance(placed.step.filter, filters.Random) for placed in question.steps())
     if draws and sources.envelope("$seq") is None:
@@ -214,15 +219,15 @@ def _check_level(question: TransformArguments, sources: Sources) -> None:
         )
 
 
-def _ahead(frame: DataFrame, question: TransformArguments, sources: Sources) -> DataFrame:
+def _ahead(frame: DataFrame, question: TransformArguments) -> DataFrame:
     """The frame with AHEAD, if the policy has urgent events: they are to be sorted by it.
 
     An event that a predicate cannot read is not urgent; nor is a digest.
     """
-    policy = question.policy
+    policy, sources = question.policy, question.sources
     if not policy.urgent:
         return frame
-    names = sources.schema.names
+    names = [*sources.schema.names, *(name for name in question.columns.order if name.startswith("__"))]
     wanted = list(dict.fromkeys(policy.path_of(step).text for step in policy.urgent))
     frame, readings, columns = attach(frame, sources, names, wanted)
     nobody = Standing(question.key, (), False, Origin(sources.ts(), sources.seq(), sources.sender()))
@@ -237,26 +242,14 @@ def _ahead(frame: DataFrame, question: TransformArguments, sources: Sources) -> 
 
 
 def _in_queues(
-    frame: DataFrame, question: TransformArguments, sources: Sources, *, together: bool
+    frame: DataFrame, question: TransformArguments, *, together: bool
 ) -> tuple[DataFrame, Standing, list[str]]:
-    """Each row with fate and level; how rows are sorted; and the columns to keep.
-
-    Rows that `order` does not distinguish are ordered by their other columns, ascending, in frame order: so
-    equal rows get equal places, however they were distributed.
-    """
+    """Each row with tie, fate and level; how rows are sorted; and the columns to keep."""
+    sources, columns = question.sources, question.columns
     digest = sources.digest()
     is_digest = sf.lit(False) if digest is None else digest.isNotNull()
-    names = sources.schema.names
-    others = [name for name in names if name not in (*question.key, *question.order)]
-    ties = {
-        f"__tie{place}": _as_text(column(name))
-        for place, name in enumerate((*question.order, *others))
-        if not sortable(sources.schema[name].dataType)
-    }
-    order = [
-        f"__tie{place}" if f"__tie{place}" in ties else name
-        for place, name in enumerate((*question.order, *others))
-    ]
+    own = [name for name in columns.order if name.startswith("__")]
+    order = (*columns.order, TIE)
     said = sf.raise_error(sf.lit(f"column '{sources.needed('$ts').name}': an event has no time, it is null"))
     ts = sf.coalesce(sources.ts(), sf.when(~is_digest, said.cast("bigint")))
     fate = sf.when(is_digest, sf.lit(DIGEST_ROW) if digest is None else _sound(digest, question, sources))
@@ -264,15 +257,15 @@ def _in_queues(
     if ahead:
         fate = fate.when(sf.col(AHEAD) == 0, sf.lit(URGENT_ROW))
     made = {FATE: fate, LEVEL: question.level_column()}
-    by_time = question.order[0] == sources.needed("$ts").name
+    by_time = columns.order[0] == sources.needed("$ts").name
     origin = Origin(ts, sources.seq(), sources.sender())
     queue = Standing(question.key, (*ahead, *order), by_time, origin)
-    frame = frame.select("*", *(found.alias(name) for name, found in ties.items()))
+    frame = frame.select("*", columns.tie().alias(TIE))
     if together:
         sort = (*queue.key, *queue.order)
         frame = frame.repartition(*map(quoted, queue.key)).sortWithinPartitions(*map(quoted, sort))
     frame = frame.select("*", *(found.alias(name) for name, found in made.items()))
-    return frame, queue, [*names, *ahead, *ties, *made]
+    return frame, queue, [*sources.schema.names, *own, *ahead, TIE, *made]
 
 
 def _sound(digest: Column, question: TransformArguments, sources: Sources) -> Column:
@@ -290,11 +283,6 @@ def _sound(digest: Column, question: TransformArguments, sources: Sources) -> Co
         sf.lit(f": {SOUND}"),
     )
     return sf.when(sound, sf.lit(DIGEST_ROW)).otherwise(sf.raise_error(said).cast("int"))
-
-
-def _as_text(found: Column) -> Column:
-    """A map or a variant as a sortable text."""
-    return sf.to_json(sf.struct(found.alias("it")))
 
 
 def _unwanted(ground: Ground, verdict: Column) -> Column:

@@ -15,8 +15,9 @@ there names the column of sequence numbers, `$payload` and `$content_type` those
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyspark.sql import functions as sf
@@ -42,7 +43,6 @@ Attributes: TypeAlias = Mapping[str, str]
 ENVELOPE: Final = ("topic", "ts", "seq", "sender", "properties", "payload", "content_type", "digest")
 """Columns about the event itself rather than its payload."""
 
-_UNORDERED: Final = (st.MapType, st.VariantType, st.CalendarIntervalType)
 _INDEX = re.compile("[0-9]{1,9}")
 
 
@@ -50,10 +50,16 @@ _INDEX = re.compile("[0-9]{1,9}")
 class FoundColumn:
     """A column, or something inside one, with its type."""
 
-    column: Column
+    make: Callable[[], Column]
+    """Makes the column; a classic Spark cannot before a session is there."""
     kind: st.DataType
     name: str
     """Name for error messages."""
+
+    @property
+    def column(self) -> Column:
+        """The column."""
+        return self.make()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class Sources:
         """A column by its exact name."""
         for field in self.schema:
             if field.name == name:
-                return FoundColumn(column(name), field.dataType, name)
+                return FoundColumn(partial(column, name), field.dataType, name)
         return None
 
     def envelope(self, pseudo: str) -> FoundColumn | None:
@@ -116,12 +122,15 @@ class Sources:
 
     def digest(self) -> Column | None:
         """Column of digests already in the frame, if any."""
+        found = self.found_digest()
+        return None if found is None else found.column
+
+    def found_digest(self) -> FoundColumn | None:
+        """`digest`, checked but not made yet."""
         found = self.envelope("$digest")
-        if found is None:
-            return None
-        if _shape(found.kind) != _shape(DIGEST):
+        if found is not None and _shape(found.kind) != _shape(DIGEST):
             raise wrong("$digest", found, "digests as `penstock.pipeline` makes them (schema DIGEST)")
-        return found.column
+        return found
 
     def typed(self, path: Path) -> FoundColumn | None:
         """The typed column of a path into the payload, if there is one."""
@@ -158,7 +167,7 @@ class Sources:
 
 def inside(attribute: str, top: FoundColumn, segments: tuple[str, ...]) -> FoundColumn:
     """The column at the end of a path through structs, maps and arrays."""
-    column, kind, name = top.column, top.kind, top.name
+    make, kind, name = top.make, top.kind, top.name
     for place, segment in enumerate(segments):
         if isinstance(kind, st.StructType):
             if segment not in kind.names:
@@ -166,17 +175,33 @@ def inside(attribute: str, top: FoundColumn, segments: tuple[str, ...]) -> Found
                 raise InputError(
                     f"attribute '{attribute}': column '{name}' has no field '{segment}'; it has: {fields}"
                 )
-            column, kind = column.getField(segment), kind[segment].dataType
+            make, kind = partial(_field, make, segment), kind[segment].dataType
         elif isinstance(kind, st.MapType) and isinstance(kind.keyType, st.StringType):
-            column, kind = sf.try_element_at(column, sf.lit(segment)), kind.valueType
+            make, kind = partial(_value_of, make, segment), kind.valueType
         elif isinstance(kind, st.ArrayType) and _INDEX.fullmatch(segment):
-            column, kind = sf.get(column, int(segment)), kind.elementType
+            make, kind = partial(_element, make, int(segment)), kind.elementType
         elif isinstance(kind, st.VariantType):
-            return FoundColumn(typed_columns.descend(column, segments[place:]), kind, name)
+            return FoundColumn(partial(_inside_variant, make, segments[place:]), kind, name)
         else:
-            raise wrong(attribute, FoundColumn(column, kind, name), f"something with '{segment}' inside")
+            raise wrong(attribute, FoundColumn(make, kind, name), f"something with '{segment}' inside")
         name = f"{name}.{segment}"
-    return FoundColumn(column, kind, name)
+    return FoundColumn(make, kind, name)
+
+
+def _field(make: Callable[[], Column], name: str) -> Column:
+    return make().getField(name)
+
+
+def _value_of(make: Callable[[], Column], key: str) -> Column:
+    return sf.try_element_at(make(), sf.lit(key))
+
+
+def _element(make: Callable[[], Column], place: int) -> Column:
+    return sf.get(make(), place)
+
+
+def _inside_variant(make: Callable[[], Column], segments: tuple[str, ...]) -> Column:
+    return typed_columns.descend(make(), segments)
 
 
 def wrong(attribute: str, found: FoundColumn, wanted: str) -> InputError:
@@ -200,7 +225,7 @@ def typed_reading(attribute: str, found: FoundColumn) -> TypedColumns:
         element, named = kind.elementType, f"{found.name}[]"
 
         def of_element(member: Column) -> TypedColumns:
-            return _scalars(FoundColumn(member, element, named)) or TypedColumns()
+            return _scalars(FoundColumn(lambda: member, element, named)) or TypedColumns()
 
         return TypedColumns(
             members=sf.when(sf.size(column) <= limits.LIST_VALUES, column), element=of_element
@@ -227,13 +252,6 @@ def _scalars(found: FoundColumn) -> TypedColumns | None:
     if isinstance(kind, st.VariantType):
         return typed_columns.scalars(column, typed_columns.kind_of(column))
     return TypedColumns() if isinstance(kind, st.NullType) else None
-
-
-def sortable(kind: st.DataType) -> bool:
-    """Whether Spark can compare two values of a type."""
-    if isinstance(kind, st.StructType):
-        return all(sortable(field.dataType) for field in kind)
-    return sortable(kind.elementType) if isinstance(kind, st.ArrayType) else not isinstance(kind, _UNORDERED)
 
 
 def is_plain_text(kind: st.DataType) -> bool:

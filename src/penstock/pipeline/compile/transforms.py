@@ -18,7 +18,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from penstock.pipeline.compile import digests
-from penstock.pipeline.compile.fates import TransformArguments, decided
+from penstock.pipeline.compile.fates import TransformArguments, arguments, decided
+from penstock.pipeline.compile.queue_columns import queue_columns
 from penstock.pipeline.compile.sources import is_plain_text
 from penstock.pipeline.compile.verdicts import (
     DIGEST_ROW,
@@ -32,7 +33,7 @@ from penstock.pipeline.compile.verdicts import (
     literal,
     quoted,
 )
-from penstock.pipeline.tables.schemas import EFFECT
+from penstock.pipeline.tables.schemas import EFFECT, EVENTS
 from penstock.policy.lint import unpaced
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from penstock.pipeline.compile.fates import Fated, Now
+    from penstock.pipeline.compile.queue_columns import Columns
     from penstock.pipeline.compile.sources import Attributes
     from penstock.policy.nodes import Placed, Policy
 
@@ -105,19 +107,23 @@ def is_exact(kind: st.DataType) -> bool:
 def pack(
     policy: Policy,
     *,
-    key: Sequence[str],
-    order: Sequence[str],
+    key: Columns,
+    order: Columns,
     level: int | str | Column,
+    schema: st.StructType = EVENTS,
     now: Now = None,
     attributes: Attributes | None = None,
 ) -> Callable[[DataFrame], DataFrame]:
     """Make a transform that packs every queue of a frame at a level.
 
-        packed = frame.transform(pack(policy, key=["patient"], order=["ts"], level=2))
+        packed = events.transform(pack(policy, key="topic", order=["ts", "seq"], level=2))
+        packed = frame.transform(pack(policy, key="patient", order="ts", level=2, schema=frame.schema))
 
-    A queue is the rows with equal values in the columns `key`, in the order of the columns `order`; rows
-    equal in these are ordered by their other columns. `level` may be a column (or its name) that is equal in
-    all rows of a queue. Rows whose `digest` is set are digests, and are merged where they are. Urgent events
+    A queue is the rows with equal values in the columns `key`, in the order of the columns `order`: names,
+    columns, or lists of them. Rows equal in these are ordered by a hash of all their columns. `schema` is
+    that of the frame, unless it has events as nodes record them: the transform asks the frame for nothing, so
+    it can be used inside a declarative pipeline. `level` may be a column (or its name) that is equal in all
+    rows of a queue. Rows whose `digest` is set are digests, and are merged where they are. Urgent events
     come first, whatever the level, and no filter sees them.
 
     The result has one row per kept event or digest: the key, `place` (ascending in queue order), `kind`
@@ -128,7 +134,8 @@ def pack(
     `now` is the time of the pack, for filters that look at an event's age; `attributes` says in which columns
     attributes are that are not in the column of their name. Raises InputError if a column is missing.
     """
-    question = TransformArguments(policy, tuple(key), tuple(order), level, now, dict(attributes or {}))
+    columns = queue_columns(key, order, schema)
+    question = arguments(policy, columns, level=level, now=now, attributes=attributes)
     idle = unpaced(policy, reason="`pack` packs at the level it is given", instead=_INSTEAD)
     if idle is not None:
         warnings.warn(idle, stacklevel=2)
@@ -138,7 +145,7 @@ def pack(
 def _packed(frame: DataFrame, question: TransformArguments) -> DataFrame:
     """Each kept event is a group of its own, and so is each run of dropped events."""
     fated = decided(frame, question, together=True)
-    name = question.attributes.get("$digest", "digest")
+    name = question.sources.attributes.get("$digest", "digest")
     events = [found for found in fated.sources.schema.names if found not in (*question.key, name)]
     asked = question.policy.asked()
     given = fated.sources.digest()
@@ -202,23 +209,26 @@ def _digest(fated: Fated, asked: dict[str, tuple[str, ...]], *, merges: bool) ->
 def effect(
     policy: Policy,
     *,
-    key: Sequence[str],
-    order: Sequence[str],
+    key: Columns,
+    order: Columns,
     level: int | str | Column | None = None,
+    schema: st.StructType = EVENTS,
     now: Now = None,
     attributes: Attributes | None = None,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
 ) -> Callable[[DataFrame], DataFrame]:
     """Make a transform that counts, for each level and filter, the events it sees and drops.
 
-        frame.transform(effect(policy, key=["patient"], order=["ts"])).show()
+        events.transform(effect(policy, key="topic", order="ts")).show()
 
     The arguments are those of `pack`; `level` is the highest if omitted. The counts, columns of EFFECT, are
     over all queues, or for each value of the key columns named in `by`.
     """
     highest = policy.highest if level is None else level
-    question = TransformArguments(policy, tuple(key), tuple(order), highest, now, dict(attributes or {}))
-    return lambda frame: _effects(frame, question, tuple(by))
+    columns = queue_columns(key, order, schema)
+    question = arguments(policy, columns, level=highest, now=now, attributes=attributes)
+    groups = (by,) if isinstance(by, str) else tuple(by)
+    return lambda frame: _effects(frame, question, groups)
 
 
 def _effects(frame: DataFrame, question: TransformArguments, by: tuple[str, ...]) -> DataFrame:

@@ -1,10 +1,13 @@
 """`allocation`: poll intervals of millions of channels, as a transform of the table of their factors.
 
-Channels of similar weight and cost form a bin: a row with their number, cost and pace. The driver solves for
-the prices from these rows. Their sums are exact, so the width of a bin matters only where a bound cuts
-through it. Hosts that reach their limit get bins of their own; they are found in rounds, because each limited
-host leaves more to the others. The interval for a price is a column, within 0.1 % of that of the solver that
-sees every channel. `read_factors` reads files of channels from other programs.
+    channels ──► bins by weight and cost ──► prices, solved from the bins ──► channels with their intervals
+
+Channels of similar weight and cost form a bin: a row with their number, cost and pace. The prices are solved
+from these rows, by one task (`allocation`) or on the driver (`allocated`, which also returns the figures).
+Sums of bins are exact, so their width matters only where a bound cuts through it. Hosts that could reach
+their limit have bins of their own; which of them do is found in rounds, because each limited host leaves more
+to the others. The interval for a price is a column, within 0.1 % of that of the solver that sees every
+channel. `read_factors` reads files of channels from other programs.
 """
 
 from __future__ import annotations
@@ -14,9 +17,12 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow as pa
+from pyspark.sql import Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DoubleType, LongType, MapType, StringType, StructField, StructType
 
 from penstock.core.channels.allocation import Scheme
 from penstock.core.channels.allocation.factors import GOALS, LOG_LEAST_S, log_seconds
@@ -24,12 +30,14 @@ from penstock.core.channels.allocation.intervals import allowance, bounds
 from penstock.core.channels.allocation.solver import Problem, Solution, within_budget, within_target
 from penstock.errors import ChannelError, InputError
 from penstock.model.instant import SECOND_US
+from penstock.pipeline.compile.queue_columns import told
+from penstock.pipeline.session import translated
 from penstock.pipeline.tables.channels import FACTORS, by_domain, host_of, need
 from penstock.pipeline.tables.files import format_of
 from penstock.pipeline.tables.recorded import CORRUPT, checked, load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -84,73 +92,78 @@ class Prices:
     """The budget, or the target for the delay."""
 
 
-def prices(weighed: DataFrame, terms: AllocationTerms) -> Prices:
-    """Prices for a frame of channels with the columns host, subscribers q, cost s and weight w."""
-    _check_terms(terms)
-    bins = _binned(weighed, terms).persist()
-    try:
-        return _solved(bins, terms)
-    finally:
-        bins.unpersist()
-
-
 def _binned(weighed: DataFrame, terms: AllocationTerms) -> DataFrame:
-    host = sf.col("host") if terms.has_limits else sf.lit("").alias("host")
+    """Bins of channels; those of a host that cannot reach its limit are no host's."""
+    host = sf.lit("")
+    if terms.has_limits:
+        most = sf.sum("s").over(Window.partitionBy("host")) * sf.lit(terms.tau_us / terms.least_us)
+        host = sf.when(most > _limit(terms), sf.col("host")).otherwise(host)
     weight = sf.when(sf.col("w") > 0, sf.floor(sf.log("w") / BIN)).alias("w")
-    return weighed.groupBy(host, weight, sf.floor(sf.log("s") / BIN).alias("s")).agg(
-        sf.count(sf.lit(1)).cast("double").alias("count"),
-        sf.sum("s").alias("cost"),
-        sf.sum(sf.sqrt(sf.col("w") * sf.col("s"))).alias("pace"),
-        sf.sum(sf.col("q") * sf.col("s")).alias("alone"),
+    marked = weighed.select(host.alias("host"), weight, "s", "q", sf.col("w").alias("each"))
+    return (
+        marked.groupBy("host", "w", sf.floor(sf.log("s") / BIN).alias("s"))
+        .agg(
+            sf.count(sf.lit(1)).cast("double").alias("count"),
+            sf.sum("s").alias("cost"),
+            sf.sum(sf.sqrt(sf.col("each") * sf.col("s"))).alias("pace"),
+            sf.sum(sf.col("q") * sf.col("s")).alias("alone"),
+        )
+        .select(*(name for name in _BINS.names))
     )
 
 
-def _solved(bins: DataFrame, terms: AllocationTerms) -> Prices:
-    limited: list[str] = []
+_BINS: Final = StructType(
+    [
+        StructField("host", StringType()),
+        *(StructField(name, DoubleType()) for name in ("count", "cost", "pace", "alone")),
+    ]
+)
+_PRICES: Final = StructType(
+    [
+        StructField("price", DoubleType()),
+        StructField("bound", DoubleType()),
+        StructField("beyond", MapType(StringType(), DoubleType())),
+    ]
+)
+
+
+def solved(bins: pa.Table, terms: AllocationTerms) -> Prices:
+    """Prices for bins of channels, of which each active limit of a host has one of its own."""
+    rows = {name: bins[name].to_numpy() for name in _BINS.names[1:]}
+    alone = float(rows["alone"].sum())
+    bound = allowance(alone, scheme=terms.scheme, budget=terms.budget, target_us=terms.target_us)
+    if not bins.num_rows:
+        return Prices(0.0, {}, bound)
+    hosts, codes = np.unique(bins["host"].to_numpy(), return_inverse=True)
+    limits = np.array([terms.host_limits.get(host, terms.host_limit) if host else inf for host in hosts])
+    limited: list[int] = []
     solve = within_target if terms.scheme.has_target else within_budget
     for _ in range(ROUNDS):
-        rows = _rows(bins, limited)
-        bound = allowance(
-            float(rows["alone"].sum()), scheme=terms.scheme, budget=terms.budget, target_us=terms.target_us
-        )
-        solved = solve(_problem(rows, limited, terms), bound)
-        more = _over(bins, limited, solved, terms) if terms.has_limits else []
+        group = np.full(len(hosts), len(limited), np.intp)
+        group[limited] = np.arange(len(limited))
+        found = solve(_problem(rows, group[codes], limits[limited], terms), bound)
+        loads = np.bincount(codes, _load(rows, found, terms), len(hosts))
+        more = [int(one) for one in np.flatnonzero(loads > limits) if one not in limited]
         if not more:
-            held = zip(
-                limited, solved.host_prices.tolist(), strict=False
-            )  # the last entry stands for all other hosts
-            return Prices(solved.price, {host: price for host, price in held if price > 0}, bound)
+            held = zip(limited, found.host_prices.tolist(), strict=False)  # the last stands for all others
+            return Prices(found.price, {str(hosts[one]): price for one, price in held if price > 0}, bound)
         limited += more
     raise ChannelError(f"more hosts reach their limits after {ROUNDS} rounds; raise the limits")
 
 
 def _check_terms(terms: AllocationTerms) -> None:
     bounds(1, terms.tau_us, terms.least_us, terms.most_us)
+    allowance(1.0, scheme=terms.scheme, budget=terms.budget, target_us=terms.target_us)
     for host, limit in {"every host": terms.host_limit, **terms.host_limits}.items():
         if not limit > 0:
             raise ChannelError(f"the limit of {host} is {limit:g}; it should be above 0")
 
 
-def _rows(bins: DataFrame, limited: list[str]) -> dict[str, np.ndarray]:
-    """Sums of the bins as columns; all hosts without an active limit are one."""
-    sums = [sf.sum(name).alias(name) for name in ("count", "cost", "pace", "alone")]
-    if limited:
-        known = bins.sparkSession.createDataFrame(
-            [(host, host) for host in limited], "host string, own string"
-        )
-        merged = bins.join(sf.broadcast(known), "host", "left").groupBy("own", "w", "s").agg(*sums)
-    else:
-        merged = bins.groupBy(sf.lit(None).cast("string").alias("own"), "w", "s").agg(*sums)
-    table = merged.select("own", "count", "cost", "pace", "alone").toArrow()
-    return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def _problem(rows: dict[str, np.ndarray], limited: list[str], terms: AllocationTerms) -> Problem:
-    hosts = {host: number for number, host in enumerate(limited)}
+def _problem(
+    rows: dict[str, np.ndarray], group: np.ndarray, limits: np.ndarray, terms: AllocationTerms
+) -> Problem:
     cost = rows["cost"] / rows["count"]
     pace = rows["pace"] / rows["cost"]  # mean of √(w/s) weighted by cost: the bin's load is exact
-    group = np.array([hosts.get(host, len(hosts)) for host in rows["own"].tolist()], np.intp)
-    limits = [terms.host_limits.get(host, terms.host_limit) for host in limited]
     return Problem(
         weight=pace * pace * cost,
         cost=cost,
@@ -158,23 +171,21 @@ def _problem(rows: dict[str, np.ndarray], limited: list[str], terms: AllocationT
         high=np.full(len(cost), terms.tau_us / terms.least_us),
         count=rows["count"],
         group=group,
-        limits=np.array([*limits, inf]),
+        limits=np.append(limits, inf),
         tau_us=terms.tau_us,
     )
 
 
-def _over(bins: DataFrame, limited: list[str], solved: Solution, terms: AllocationTerms) -> list[str]:
-    """Hosts that would exceed their limit at the common price."""
+def _load(rows: dict[str, np.ndarray], found: Solution, terms: AllocationTerms) -> np.ndarray:
+    """Load of each bin at the common price."""
     low, high = terms.tau_us / terms.most_us, terms.tau_us / terms.least_us
-    pace = sf.col("pace") / sf.col("cost") * sf.lit((terms.tau_us / 2) ** 0.5)
-    if solved.price > 0:
-        polls = sf.least(sf.greatest(pace * sf.lit(solved.price**-0.5), sf.lit(low)), sf.lit(high))
+    pace = rows["pace"] / rows["cost"] * (terms.tau_us / 2) ** 0.5
+    if found.price > 0:
+        polls = np.clip(pace * found.price**-0.5, low, high)
     else:
-        polls = sf.when(pace > 0, sf.lit(high)).otherwise(sf.lit(low))
-    load = bins.groupBy("host").agg(sf.sum(sf.col("cost") * polls).alias("load"))
-    over = load.where(sf.col("load") > _limit(terms)).select("host").collect()
-    known = frozenset(limited)
-    return [row["host"] for row in over if row["host"] not in known]
+        polls = np.where(pace > 0, high, low)
+    loads: np.ndarray = rows["cost"] * polls
+    return loads
 
 
 ALLOCATION: Final = StructType(
@@ -216,23 +227,56 @@ class Allocated:
         return [host for host, price in self.host_prices.items() if price == inf]
 
 
-def allocation(factors: DataFrame, terms: AllocationTerms) -> Allocated:
-    """Intervals for a frame of FACTORS."""
+def allocation(terms: AllocationTerms) -> Callable[[DataFrame], DataFrame]:
+    """Make a transform from channels, columns of FACTORS, to their intervals, columns of ALLOCATION.
+
+    Nothing is asked while it is made: one task of the query solves for the prices. An invalid row fails the
+    query, and is named. `allocated` does the same for a command, with the figures.
+    """
+    _check_terms(terms)
+
+    def solve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = list(batches)
+        whole = pa.Table.from_batches(parts) if parts else to_arrow_schema(_BINS).empty_table()
+        found = solved(whole, terms)
+        row = {"price": found.price, "bound": found.bound, "beyond": list(found.beyond.items())}
+        yield pa.RecordBatch.from_pylist([row], to_arrow_schema(_PRICES))
+
+    def given(factors: DataFrame) -> DataFrame:
+        weighed = _weighed(factors, terms)
+        bins = told(_binned(weighed, terms).repartition(1), _BINS)
+        priced = weighed.crossJoin(sf.broadcast(bins.mapInArrow(solve, _PRICES)))
+        beyond = sf.coalesce(sf.try_element_at("beyond", sf.col("host")), sf.lit(0.0))
+        return _with_intervals(priced.withColumn("price", sf.col("price") + beyond), terms).select(
+            *ALLOCATION.names
+        )
+
+    return given
+
+
+def allocated(factors: DataFrame, terms: AllocationTerms) -> Allocated:
+    """Intervals for a frame of FACTORS, and what they cost."""
     need(factors, StructType(FACTORS.fields[:5]), "channel_factors")
-    _check_factors(factors)
-    weighed = factors.select(
+    _check_terms(terms)
+    weighed = _weighed(factors, terms)
+    with translated():
+        found = solved(_binned(weighed, terms).toArrow(), terms)
+        return _accounted(_given(weighed, found, terms), found, terms)
+
+
+def _weighed(factors: DataFrame, terms: AllocationTerms) -> DataFrame:
+    """Channels with host, subscribers q, cost s, update interval u and weight w."""
+    return factors.select(
         "url",
         "host",
-        sf.col("subscribers").cast("double").alias("q"),
+        _checked("subscribers").alias("q"),
         (sf.col("cost").cast("double") if terms.by_cost else sf.lit(1.0)).alias("s"),
         sf.col("update_interval_us").cast("double").alias("u"),
     ).withColumn("w", _weight(terms))
-    found = prices(weighed, terms)
-    return _accounted(_given(weighed, found, terms), found, terms)
 
 
-def _check_factors(factors: DataFrame) -> None:
-    """Refuse a table with an invalid row, and name it."""
+def _checked(name: str) -> Column:
+    """A number that everything depends on; an invalid row fails the query there, and is named."""
     wrong = {
         "url": sf.col("url").isNull(),
         "host": sf.col("host").isNull(),
@@ -240,14 +284,12 @@ def _check_factors(factors: DataFrame) -> None:
         "cost": _outside("cost"),
         "update_interval_us": _outside("update_interval_us"),
     }
-    any_wrong = sf.lit(False)
-    for one in wrong.values():
-        any_wrong |= one
-    bad = factors.where(any_wrong).select(*wrong, *(one.alias(f"__{name}") for name, one in wrong.items()))
-    row = bad.head()
-    if row is not None:
-        name = next(name for name in wrong if row[f"__{name}"])
-        raise InputError(f"{name} of channel {row['url']} is {row[name]}: it should be {_WANTED[name]}")
+    found = sf.when(sf.lit(False), sf.lit(0.0))
+    for own, bad in wrong.items():
+        shown = (sf.coalesce(sf.col(one).cast("string"), sf.lit("null")) for one in ("url", own))
+        said = sf.format_string(f"{own} of channel %s is %s: it should be {_WANTED[own]}", *shown)
+        found = found.when(bad, sf.raise_error(said).cast("double"))
+    return found.otherwise(sf.col(name).cast("double"))
 
 
 _WANTED: Final = {
@@ -281,7 +323,10 @@ def _given(weighed: DataFrame, found: Prices, terms: AllocationTerms) -> DataFra
         known = weighed.sparkSession.createDataFrame(list(found.beyond.items()), "host string, beyond double")
         weighed = weighed.join(sf.broadcast(known), "host", "left")
         price += sf.coalesce("beyond", sf.lit(0.0))
-    weighed = weighed.withColumn("price", price)
+    return _with_intervals(weighed.withColumn("price", price), terms)
+
+
+def _with_intervals(weighed: DataFrame, terms: AllocationTerms) -> DataFrame:
     wanted = sf.sqrt(sf.lit(2.0 * terms.tau_us) * sf.col("s") * sf.col("price") / sf.col("w"))
     bounded = sf.least(sf.greatest(wanted, sf.lit(float(terms.least_us))), sf.lit(float(terms.most_us)))
     slowest = sf.lit(float(terms.most_us))
@@ -337,7 +382,7 @@ def read_factors(spark: SparkSession, path: str, terms: AllocationTerms) -> Data
         found = sf.col(column.name) if column.name in frame.columns else absent[column.name]
         columns.append(found.alias(column.name))
     factors = frame.select(*columns)
-    return factors if given or not terms.has_limits else factors.transform(by_domain)
+    return factors if given or not terms.has_limits else factors.transform(by_domain())
 
 
 def _check_file(frame: DataFrame, path: str, terms: AllocationTerms) -> None:

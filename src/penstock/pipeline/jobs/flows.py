@@ -1,8 +1,8 @@
 """Flows of constant rate in recorded arrivals: period, jitter, loss and punctuality of each.
 
-    flows(packets)           one row per flow
-    reservations(flows)      the control table that nodes load
-    history_filter(packets)  the history filter, built partition by partition and merged by OR
+    packets.transform(flows())         one row per flow
+    found.transform(reservations())    the control table that nodes load
+    history_filter(packets, …)         the history filter, built partition by partition and merged by OR
 
 The estimate is that of `core.slots.period`, written as Spark SQL over arrays of 64 arrivals: no Python worker
 sees a row. A flow is recognised if most of its windows are; its figures are those of these windows together.
@@ -28,7 +28,7 @@ from penstock.errors import InputError, SlotError
 from penstock.pipeline.compile.verdicts import column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
@@ -37,6 +37,15 @@ if TYPE_CHECKING:
 
 TOLERANCE: Final = 3.0
 """Standard deviations within which a packet is on time, as on a node."""
+
+ARRIVALS: Final = st.StructType(
+    [
+        st.StructField("client", st.StringType()),
+        st.StructField("topic", st.StringType()),
+        st.StructField("ts", st.LongType()),
+    ]
+)
+"""Columns of recorded arrivals; `ts` in microseconds."""
 
 FLOWS: Final = st.StructType(
     [
@@ -56,17 +65,24 @@ FLOWS: Final = st.StructType(
 """Columns of `flows`."""
 
 
-def flows(packets: DataFrame, *, client: str = "client", topic: str = "topic") -> DataFrame:
-    """All flows of recorded arrivals, which have a column `ts` of whole microseconds; columns as in FLOWS."""
+def flows(
+    *, client: str = "client", topic: str = "topic", schema: st.StructType = ARRIVALS
+) -> Callable[[DataFrame], DataFrame]:
+    """Make a transform from recorded arrivals to their flows, columns of FLOWS.
+
+    The arrivals have a column `ts` of whole microseconds; `client` and `topic` name the others.
+    """
     for name in (client, topic, "ts"):
-        if name not in packets.columns:
-            raise InputError(f"there is no column '{name}'; there are: {', '.join(packets.columns)}")
-    arrivals = packets.select(
-        column(client).cast("string").alias("client"),
-        column(topic).cast("string").alias("topic"),
-        column("ts").cast("bigint").alias("ts"),
-    ).where("client IS NOT NULL AND topic IS NOT NULL AND ts IS NOT NULL")
-    return _together(estimates(_windows(arrivals)))
+        if name not in schema.names:
+            raise InputError(f"there is no column '{name}'; there are: {', '.join(schema.names)}")
+    columns = {"client": client, "topic": topic, "ts": "ts"}
+
+    def found(packets: DataFrame) -> DataFrame:
+        wanted = (column(columns[one.name]).cast(one.dataType).alias(one.name) for one in ARRIVALS)
+        there = "client IS NOT NULL AND topic IS NOT NULL AND ts IS NOT NULL"
+        return _together(estimates(_windows(packets.select(*wanted).where(there))))
+
+    return found
 
 
 def _windows(arrivals: DataFrame) -> DataFrame:
@@ -203,9 +219,11 @@ def _together(windows: DataFrame) -> DataFrame:
     return found.select(*(column(field.name).cast(field.dataType) for field in FLOWS))
 
 
-def reservations(found: DataFrame) -> DataFrame:
-    """Control table: periods of the recognised flows, in whole microseconds."""
-    return found.where("constant").select("client", "topic", _whole("period_us"), _whole("jitter_us"))
+def reservations() -> Callable[[DataFrame], DataFrame]:
+    """Make a transform from FLOWS to the control table: periods of the recognised ones, in microseconds."""
+    return lambda found: found.where("constant").select(
+        "client", "topic", _whole("period_us"), _whole("jitter_us")
+    )
 
 
 def _whole(name: str) -> Column:

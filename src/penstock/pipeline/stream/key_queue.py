@@ -28,6 +28,7 @@ from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.pipeline.compile.digest_rows import digest_of_row, row_of_digest
 from penstock.pipeline.compile.events import EVENT, events_of
+from penstock.pipeline.compile.queue_columns import TIE
 from penstock.pipeline.tables.schemas import DIGEST as DIGEST_KIND
 from penstock.pipeline.tables.schemas import SOUND
 from penstock.policy.columns import Plan
@@ -49,8 +50,6 @@ DIGEST: Final = "digest"
 """Column left out if no row is a digest: it has so many parts that an empty one costs more than all other
 columns.
 """
-TIE: Final = "__tie"
-"""Hash of the row, which orders rows equal in `order`."""
 _ROWS: Final = 10_000
 """Rows handed back to Spark at a time: as many as Spark itself uses."""
 _BUNDLED_BYTES: Final = 32 << 20

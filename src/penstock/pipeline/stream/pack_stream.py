@@ -1,6 +1,6 @@
 """`pack_stream`: packs the queues of a streaming frame, trigger by trigger, where they do not fit.
 
-    packed = pack_stream(stream, policy, capacity=1000, key=["patient"], order=["ts"])
+    packed = stream.transform(pack_stream(policy, capacity=1000, key="topic", order="ts"))
     packed.writeStream…
 
 The queue core runs on Python workers; its state is in Spark's state store, and its time is the one that Spark
@@ -24,12 +24,13 @@ from penstock.core.queues import Drain, QueueOptions
 from penstock.core.queues import drain as drain_of
 from penstock.errors import InputError, PolicyError
 from penstock.model.instant import to_us
-from penstock.pipeline.compile.events import EVENT, as_events
-from penstock.pipeline.compile.sources import Sources, sortable
+from penstock.pipeline.compile.events import EVENT, as_events, known
+from penstock.pipeline.compile.queue_columns import TIE, queue_columns, told
+from penstock.pipeline.compile.sources import Sources
 from penstock.pipeline.compile.verdicts import column
-from penstock.pipeline.stream.key_queue import BUNDLE, NOW, TIE, QueueRules, bundled, unbundled
+from penstock.pipeline.stream.key_queue import BUNDLE, NOW, QueueRules, bundled, unbundled
 from penstock.pipeline.stream.packer import HELD, Packer
-from penstock.pipeline.tables.schemas import DIGEST
+from penstock.pipeline.tables.schemas import DIGEST, EVENTS
 from penstock.policy import paths
 from penstock.policy.filters import Random
 from penstock.policy.lint import unpaced
@@ -37,16 +38,15 @@ from penstock.policy.nodes import read_by
 from penstock.policy.paths import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from penstock.pipeline.compile.queue_columns import Columns, QueueColumns
     from penstock.pipeline.compile.sources import Attributes
     from penstock.policy.nodes import Policy
 
 
-_ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _COMPARABLE: Final = (
     st.NumericType,
     st.StringType,
@@ -60,26 +60,26 @@ _COMPARABLE: Final = (
 
 
 def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
-    stream: DataFrame,
     policy: Policy,
     *,
     capacity: int,
-    key: Sequence[str],
-    order: Sequence[str],
+    key: Columns,
+    order: Columns,
+    schema: st.StructType = EVENTS,
     attributes: Attributes | None = None,
     hold_s: float = 60,
     forget_s: float = 86_400,
     backlog: Literal["replay", "shed"] = "replay",
     behind_s: float = 60,
     drain: str | Drain | None = None,
-) -> DataFrame:
-    """Pack the queues of a streaming frame, trigger by trigger; the rows are those of `pack`, for any sink.
+) -> Callable[[DataFrame], DataFrame]:
+    """Make a transform that packs the queues of a streaming frame, trigger by trigger; rows as of `pack`.
 
-        packed = pack_stream(stream, policy, capacity=1000, key=["patient"], order=["ts"])
+        packed = stream.transform(pack_stream(policy, capacity=1000, key="topic", order="ts"))
 
-    A trigger's rows with equal values in the columns `key` are a queue, in the order of the columns `order`.
-    If it has more than `capacity` rows it is packed at the level chosen by a ladder, one for each key. The
-    newest event is always kept.
+    A trigger's rows with equal values in the columns `key` are a queue, in the order of the columns `order`;
+    these and `schema` are given as to `pack`. If it has more than `capacity` rows it is packed at the level
+    chosen by a ladder, one for each key. The newest event is always kept.
 
     A digest behind the last event is held for the next trigger, at most `hold_s`; 0 holds nothing. A ladder
     unused for `forget_s` is forgotten; 0 keeps all. With both 0 no timer is needed, and triggers without data
@@ -94,67 +94,72 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
     effect.
 
     `attributes` names the columns of attributes that are not in the column of their own name. Raises
-    InputError if the frame is not a stream or a column is missing.
+    InputError if a column is missing. The session needs the state store STATE_STORE, which `open_session` and
+    the projects of `penstock pipeline` set.
     """
-    if not stream.isStreaming:
-        raise InputError("not a streaming frame; for a batch use `frame.transform(pack(…))`")
-    sources = Sources(stream.schema, dict(attributes or {}), policy.payload)
-    _check_columns(sources, key, order)
+    columns = queue_columns(key, order, schema)
+    sources = Sources(columns.schema, dict(attributes or {}), policy.payload)
+    _check_columns(sources, columns)
     _check_times(hold_s, forget_s, backlog, behind_s)
     rate = _checked_drain(drain, policy, hold_s, backlog)
     if _draws(policy) and sources.envelope("$seq") is None:
         raise sources.missing("$seq", "seq")
     QueueOptions(capacity_events=capacity)
     taken = sources.attributes.get("$digest", "digest")
-    events = [name for name in sources.schema.names if name not in (*key, taken)]
-    plain = _plain([*key, *events])
+    events = [name for name in sources.schema.names if name not in (*columns.key, taken)]
+    plain = _plain([*columns.key, *events, *(name for name in columns.order if name.startswith("__"))])
     rules = QueueRules(
         policy=policy,
         capacity=capacity,
-        key=tuple(plain[name] for name in key),
-        order=tuple(plain[name] for name in order),
+        key=tuple(plain[name] for name in columns.key),
+        order=tuple(plain[name] for name in columns.order),
         events=tuple(plain[name] for name in events),
         hold_us=to_us(hold_s),
         behind_us=to_us(behind_s) if backlog == "shed" else None,
         drain=rate,
     )
-    _use_rocksdb(stream)
-    projected = _projected(stream, sources, rules, plain)
-    kinds = projected.schema
+    sources.found_digest()  # refuses a column that is none
+    sources.needed("$ts")
+    known(sources, list(read_by(policy)))
+    kinds = st.StructType(
+        [st.StructField(plain[field.name], field.dataType) for field in sources.schema if field.name in plain]
+    )
     bundle = st.StructField(BUNDLE, st.BinaryType())
-    bundles = projected.mapInArrow(
-        partial(bundled, key=rules.key, order=rules.order),
-        st.StructType([*_fields(kinds, rules.key), st.StructField(NOW, st.LongType()), bundle]),
-    )
-    packed = bundles.groupBy(*map(column, rules.key)).transformWithState(
-        Packer(rules, forget_ms=round(forget_s * 1000)),
-        st.StructType([bundle]),
-        "append",
-        "processingTime" if hold_s or forget_s else "none",
-    )
-    rows = packed.mapInArrow(partial(unbundled, digests=to_arrow_type(DIGEST)), _output(kinds, rules))
-    return rows.toDF(*key, "place", "kind", *events, "digest")
+    bundles = st.StructType([*_fields(kinds, rules.key), st.StructField(NOW, st.LongType()), bundle])
+    names = [*columns.key, "place", "kind", *events, "digest"]
+
+    def packed(stream: DataFrame) -> DataFrame:
+        rows = _projected(stream, sources, columns, rules, plain).mapInArrow(
+            partial(bundled, key=rules.key, order=rules.order), bundles
+        )
+        packed = (
+            told(rows, bundles)
+            .groupBy(*map(column, rules.key))
+            .transformWithState(
+                Packer(rules, forget_ms=round(forget_s * 1000)),
+                st.StructType([bundle]),
+                "append",
+                "processingTime" if hold_s or forget_s else "none",
+            )
+        )
+        out = _output(kinds, rules)
+        rows = told(packed, st.StructType([bundle])).mapInArrow(
+            partial(unbundled, digests=to_arrow_type(DIGEST)), out
+        )
+        return rows.select(*(column(own).alias(name) for own, name in zip(out.names, names, strict=True)))
+
+    return packed
 
 
 # -- arguments ----------------------------------------------------------------------------------------------
 
 
-def _check_columns(sources: Sources, key: Sequence[str], order: Sequence[str]) -> None:
-    if isinstance(key, str) or isinstance(order, str) or not key or not order:
-        raise PolicyError("a queue needs a list of columns that name it (key) and one that orders it (order)")
-    names = sources.schema.names
-    for name in (*key, *order):
+def _check_columns(sources: Sources, columns: QueueColumns) -> None:
+    for name in (*columns.key, *columns.order):
         found = sources.find(name)
-        if found is None:
-            raise InputError(
-                f"there is no column '{name}' to make queues by; the columns are: {', '.join(names)}"
-            )
-        if not isinstance(found.kind, _COMPARABLE):
+        if found is not None and not isinstance(found.kind, _COMPARABLE):
             kind = found.kind.simpleString()
             raise InputError(f"column '{name}' is {kind}; queues are made by numbers, texts and times")
-    reserved = [name for name in names if name.startswith("__") or name in ("place", "kind")]
-    if reserved:
-        raise InputError(f"column '{reserved[0]}': this name is used by the packed frame; rename the column")
 
 
 def _check_times(hold_s: float, forget_s: float, backlog: str, behind_s: float) -> None:
@@ -182,12 +187,6 @@ def _checked_drain(drain: str | Drain | None, policy: Policy, hold_s: float, bac
     return drain if isinstance(drain, Drain) else drain_of(drain)
 
 
-def _use_rocksdb(stream: DataFrame) -> None:
-    """Select RocksDB, which timers and this kind of state need; the setting is read when the query starts."""
-    if stream.sparkSession.conf.get(_PROVIDER) != _ROCKSDB:
-        stream.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
-
-
 def _plain(names: Sequence[str]) -> dict[str, str]:
     """Names under which `mapInArrow` finds columns: it takes a dot as access to a struct."""
     return {
@@ -196,18 +195,31 @@ def _plain(names: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _projected(stream: DataFrame, sources: Sources, rules: QueueRules, plain: Mapping[str, str]) -> DataFrame:
+def _projected(
+    stream: DataFrame,
+    sources: Sources,
+    columns: QueueColumns,
+    rules: QueueRules,
+    plain: Mapping[str, str],
+) -> DataFrame:
     """The output columns, those the policy reads, those that decide the order, and the trigger's time."""
     wanted = list(read_by(rules.policy))
-    events = stream.transform(as_events(wanted, attributes=sources.attributes, payload=sources.payload))
-    given = sources.digest()
-    return events.select(
-        *(column(name).alias(found) for name, found in plain.items()),
-        *([] if given is None else [given.cast(DIGEST).alias("digest")]),
-        *(sf.col(EVENT).getField(name).alias(f"{EVENT}_{name}") for name in _parts(sources, rules, wanted)),
-        sf.xxhash64(*_hashable(sources)).alias(TIE),
-        sf.unix_micros(sf.current_timestamp()).alias(NOW),
+    events = as_events(
+        wanted,
+        attributes=sources.attributes,
+        payload=sources.payload,
+        schema=sources.schema,
+        more=[name for name in columns.order if name.startswith("__")],
     )
+    given = sources.digest()
+    made = {found: column(name) for name, found in plain.items()}
+    if given is not None:
+        made["digest"] = given.cast(DIGEST)
+    made |= {f"{EVENT}_{name}": sf.col(EVENT).getField(name) for name in _parts(sources, rules, wanted)}
+    made |= {TIE: columns.tie(), NOW: sf.unix_micros(sf.current_timestamp())}
+    frame = columns.of(stream).transform(events).select(*(found.alias(name) for name, found in made.items()))
+    names = st.StructType([st.StructField(name, st.NullType()) for name in made])  # types are not asked for
+    return told(frame, names)
 
 
 def _parts(sources: Sources, rules: QueueRules, wanted: Sequence[str]) -> Iterator[str]:
@@ -239,12 +251,6 @@ def _draws(policy: Policy) -> bool:
     return any(isinstance(placed.step.filter, Random) for placed in policy.steps(policy.highest))
 
 
-def _hashable(sources: Sources) -> Iterator[Column]:
-    for field in sources.schema:
-        found = column(field.name)
-        yield found if sortable(field.dataType) else sf.to_json(sf.struct(found.alias("it")))
-
-
 def _fields(kinds: st.StructType, names: Sequence[str]) -> list[st.StructField]:
     """Nullable columns, because an event's columns are null in digests, and Arrow's are nullable in Spark."""
     return [st.StructField(name, kinds[name].dataType) for name in names]
@@ -266,11 +272,11 @@ _NOT_YET: Final = ("STDS_", "PATH_NOT_FOUND")
 """Spark's error classes for a checkpoint without a finished trigger."""
 
 
-def stands_for(frame: DataFrame) -> Column:
+def stands_for(schema: st.StructType = EVENTS) -> Column:
     """Aggregate: number of events that the rows of a frame stand for: 1 for an event, `count` of a digest."""
     each = sf.lit(1)
-    if "digest" in frame.columns:
-        kind = frame.schema["digest"].dataType
+    if "digest" in schema.names:
+        kind = schema["digest"].dataType
         if not isinstance(kind, st.StructType) or "count" not in kind.names:
             raise InputError(
                 f"column 'digest' is {kind.simpleString()}, expected digests as `penstock.pipeline` makes "

@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from penstock.core.queues import LadderState
-from penstock.errors import SparkFailed
+from penstock.errors import InputError
 from penstock.pipeline.stream.drained_queue import DrainedQueue
 from penstock.pipeline.stream.key_queue import (
     BUNDLE,
@@ -151,7 +151,7 @@ class Packer(StatefulProcessor):
         """Rows to give out, as one bundle; without a column of digests if there is none."""
         batch = TaskContext.get().getLocalProperty(_BATCH)  # type: ignore[union-attr]
         if batch is None:
-            raise SparkFailed(f"Spark does not provide the number of the trigger ({_BATCH})")
+            raise InputError("not a streaming frame; for a batch use `frame.transform(pack(…))`")
         begin = (int(batch) << 32) + offset
         places = pa.array(np.arange(begin, begin + rows.num_rows, dtype=np.int64))
         digests = rows["digest"] if "digest" in rows.column_names else pa.nulls(rows.num_rows)

@@ -7,6 +7,7 @@ channel's bins.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
@@ -137,12 +138,11 @@ USUAL_UPDATE_US: Final = 86_400 * SECOND_US
 
 def channel_factors(subscriptions: DataFrame) -> Callable[[DataFrame], DataFrame]:
     """Transform from polls, with these subscriptions, to FACTORS: one row per channel of either table."""
-    need(subscriptions, SUBSCRIPTIONS, "subscriptions")
-    return lambda polls: _factors(_learned(need(polls, POLLS, "polls")), _waiting(subscriptions))
+    return lambda polls: _factors(_learned(polls), _waiting(subscriptions))
 
 
 def need(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
-    """Return the frame if it has the columns of a table."""
+    """Return the frame if it has the columns of a table, for jobs: it asks the frame."""
     missing = [field.name for field in schema if field.name not in frame.columns]
     if missing:
         there = ", ".join(frame.columns)
@@ -202,22 +202,18 @@ def host_of(url: Column) -> Column:
     return sf.lower(sf.coalesce(sf.try_parse_url(url, sf.lit("HOST")), sf.lit("")))
 
 
-def by_domain(frame: DataFrame) -> DataFrame:
-    """The frame with the registrable domain in place of its `host`: all of *.example.com is one service.
+def by_domain() -> Callable[[DataFrame], DataFrame]:
+    """Make a transform that puts the registrable domain in the place of `host`: *.example.com is one service.
 
-    The public suffix list is consulted here, once for each host, not in Spark's workers.
+    The public suffix list is consulted in Spark's workers, which remember the hosts they have seen.
     """
-    hosts = [row["host"] for row in frame.select("host").distinct().collect()]
-    domains = [(host, _domain(host)) for host in hosts]
-    spark = frame.sparkSession
-    known = spark.createDataFrame(domains, "host string, __domain string")
-    joined = frame.join(sf.broadcast(known), "host", "left")
-    return joined.select(
-        *(sf.col("__domain").alias(name) if name == "host" else sf.col(name) for name in frame.columns)
-    )
+    return lambda frame: frame.withColumn("host", sf.udf(_domain, StringType(), useArrow=False)("host"))
 
 
-def _domain(host: str) -> str:
+@lru_cache(maxsize=1 << 16)
+def _domain(host: str | None) -> str | None:
+    if host is None:
+        return None
     try:
         return registrable(f"http://{host}/")
     except ValueError:  # not a valid host

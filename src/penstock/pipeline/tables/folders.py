@@ -1,7 +1,7 @@
 """A folder of Parquet or JSON files as a stream, and a stream written to such a folder.
 
     stream = folder_stream(spark, "in")
-    query = write_folder(pack_stream(stream, …), "out", checkpoint="checkpoint")
+    query = write_folder(stream.transform(pack_stream(…)), "out", checkpoint="checkpoint")
 
 A file is read once, when it appears; it must appear complete (written elsewhere, then moved). The written
 folder has every row once, whatever happens to the query, if it is read with Spark, which follows the list of

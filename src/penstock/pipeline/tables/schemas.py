@@ -1,4 +1,4 @@
-"""Schemas of the pipeline's results; a digest has the fields of a node's digest."""
+"""Schemas of recorded events and of the pipeline's results; a digest has the fields of a node's digest."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     DoubleType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -20,6 +21,19 @@ from pyspark.sql.types import (
 def _struct(**fields: object) -> StructType:
     return StructType([StructField(name, kind) for name, kind in fields.items()])  # type: ignore[arg-type]
 
+
+EVENTS: Final = _struct(
+    topic=StringType(),
+    ts=LongType(),
+    seq=LongType(),
+    sender=StringType(),
+    payload=BinaryType(),
+    properties=MapType(StringType(), StringType()),
+    content_type=StringType(),
+)
+"""Events as nodes record them; `ts` in microseconds. Transforms take a frame to have these columns, unless
+they are given its `schema`.
+"""
 
 SCALAR: Final = _struct(whole=LongType(), real=DoubleType(), text=StringType(), flag=BooleanType())
 """A value of any kind: at most one field is set."""

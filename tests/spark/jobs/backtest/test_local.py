@@ -117,7 +117,7 @@ def test_both_engines_give_the_same_figures(
         window_us=2_000_000,
     )
     ours = local.backtest(local.read(str(tmp_path)), settings)
-    same_backtest(ours, replay.backtest(recorded.read(spark, str(tmp_path)), settings))
+    same_backtest(ours, replay.backtested(recorded.read(spark, str(tmp_path)), settings))
     account = ours.accounts["ward"]
     assert 0 < account.loss < 1
     assert all(one.kept.n for one in account.matters.values())
@@ -137,5 +137,5 @@ def test_texts_are_read_as_spark_reads_them(spark: SparkSession, tmp_path: Path,
         candidates=CANDIDATES[:1], capacity=20, drain=drain("400B/s"), key=("bed",), measured=("pulse",)
     )
     same_backtest(
-        local.backtest(local.read(path), settings), replay.backtest(recorded.read(spark, path), settings)
+        local.backtest(local.read(path), settings), replay.backtested(recorded.read(spark, path), settings)
     )

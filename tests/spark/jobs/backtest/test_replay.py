@@ -17,7 +17,7 @@ from penstock.core.backtest.settings import BASELINES, Candidate, Controllers, R
 from penstock.core.queues import Replay, drain
 from penstock.errors import InputError, PolicyError, QueueError
 from penstock.model import Event
-from penstock.pipeline.jobs.backtest.replay import backtest
+from penstock.pipeline.jobs.backtest.replay import backtested
 from penstock.pipeline.tables.recorded import read
 from penstock.policy.text.forms import parse
 from tests.kit.backtest import same
@@ -102,7 +102,7 @@ def test_queues_by_key_are_those_the_cores_give(frame: DataFrame, controller: Co
         measured=("pulse",),
         controller=controller,
     )
-    found = backtest(frame, settings)
+    found = backtested(frame, settings)
     assert (found.stream.queues, found.stream.events) == (7, 3_000)
     assert found.silent == {"drop-newest", "drop-oldest"}
     for candidate in CANDIDATES:
@@ -116,7 +116,7 @@ def test_without_a_key_all_is_one_queue_and_values_are_held_by_series(frame: Dat
     settings = Settings(
         candidates=CANDIDATES, capacity=50, drain=drain("1kB/s"), series=("bed",), measured=("pulse",)
     )
-    found = backtest(frame, settings)
+    found = backtested(frame, settings)
     assert found.stream.queues == 1
     for candidate in CANDIDATES:
         same(found.accounts[candidate.name], directly(rows(), settings, candidate, by_bed=False))
@@ -126,7 +126,7 @@ def test_a_fast_drain_loses_nothing_and_knows_everything_later(frame: DataFrame)
     settings = Settings(
         candidates=CANDIDATES, capacity=100, drain=drain("10000/s"), key=("bed",), measured=("pulse",)
     )
-    for found in backtest(frame, settings).accounts.values():
+    for found in backtested(frame, settings).accounts.values():
         assert (found.loss, found.packs, found.digests) == (0, 0, 0)
         assert found.latency.largest == 100
         assert found.errors["pulse"].later.rmse == 0
@@ -138,7 +138,7 @@ def test_events_without_numbers_are_numbered_as_they_come(frame: DataFrame) -> N
         settings = Settings(
             candidates=(Candidate("lots", LOTS),), capacity=20, drain=drain("6/s"), key=("bed",)
         )
-        return backtest(frame, settings).accounts["lots"].loss
+        return backtested(frame, settings).accounts["lots"].loss
 
     assert 0.2 < lost(frame.drop("seq")) < 0.9  # with one number for all, lots would take all or none
 
@@ -148,7 +148,7 @@ def test_json_payloads_and_typed_columns_are_one(frame: DataFrame) -> None:
         settings = Settings(
             candidates=CANDIDATES[:2], capacity=20, drain=drain("6/s"), key=("bed",), measured=("pulse",)
         )
-        return backtest(frame, settings)
+        return backtested(frame, settings)
 
     text = frame.selectExpr("bed", "ts", "seq", "to_json(struct(pulse)) as payload")
     assert run(text).accounts == run(frame).accounts
@@ -167,17 +167,17 @@ def test_json_payloads_and_typed_columns_are_one(frame: DataFrame) -> None:
 def test_what_is_not_there_is_named(frame: DataFrame, settings: dict[str, Any], said: str) -> None:
     usual: dict[str, Any] = {"candidates": CANDIDATES, "capacity": 20, "drain": drain("6/s")}
     with pytest.raises(InputError, match=said):
-        backtest(frame, Settings(**(usual | settings)))
+        backtested(frame, Settings(**(usual | settings)))
 
 
 def test_streams_that_cannot_be_replayed_are_refused(spark: SparkSession, frame: DataFrame) -> None:
     settings = Settings(candidates=CANDIDATES, capacity=20, drain=drain("6/s"), measured=("pulse",))
     with pytest.raises(InputError, match="there is no event to replay"):
-        backtest(frame.where("ts < 0"), settings)
+        backtested(frame.where("ts < 0"), settings)
     with pytest.raises(InputError, match="attribute 'pulse': none of 3,000 events has it"):
-        backtest(frame.selectExpr("ts", "'{}' as payload"), settings)
+        backtested(frame.selectExpr("ts", "'{}' as payload"), settings)
     with pytest.raises(InputError, match="column '__x'"):
-        backtest(frame.selectExpr("ts", "pulse", "1 as __x"), settings)
+        backtested(frame.selectExpr("ts", "pulse", "1 as __x"), settings)
 
 
 def test_settings_without_sense_are_refused() -> None:
@@ -194,8 +194,8 @@ def test_files_are_replayed(spark: SparkSession, frame: DataFrame, tmp_path: Pat
     settings = Settings(
         candidates=CANDIDATES[:1], capacity=20, drain=drain("6/s"), key=("bed",), measured=("pulse",)
     )
-    expected = backtest(frame, settings).accounts
+    expected = backtested(frame, settings).accounts
     for form in ("parquet", "json", "csv"):
         path = str(tmp_path / f"events.{form}")
         frame.write.format(form).option("header", True).save(path)
-        assert backtest(read(spark, path), settings).accounts == expected
+        assert backtested(read(spark, path), settings).accounts == expected

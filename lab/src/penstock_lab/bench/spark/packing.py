@@ -187,14 +187,16 @@ def contestants(frame: DataFrame, contest: SparkContest) -> dict[str, Callable[[
         frame.createOrReplaceTempView("events")
         return frame.sparkSession.sql(contest.sql)
 
-    ours = frame.transform(
-        pack(contest.policy, key=["patient"], order=["ts", "seq"], level=contest.policy.highest)
+    packed = pack(
+        contest.policy,
+        key="patient",
+        order=["ts", "seq"],
+        level=contest.policy.highest,
+        schema=frame.schema,
     )
-    shape = st.StructType(ours.schema.fields)
+    shape = st.StructType(frame.transform(packed).schema.fields)
     return {
-        "ours": lambda: frame.transform(
-            pack(contest.policy, key=["patient"], order=["ts", "seq"], level=contest.policy.highest)
-        ),
+        "ours": lambda: frame.transform(packed),
         "sql": by_hand,
         "pandas": lambda: frame.groupBy("patient").applyInPandas(contest.pandas, shape),
     }

@@ -70,8 +70,16 @@ def contestants(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Non
 
 def packed(stream: DataFrame) -> DataFrame:
     """Ours."""
-    return pack_stream(
-        stream, POLICY, capacity=CAPACITY, key=["patient"], order=["ts", "seq"], hold_s=0, forget_s=0
+    return stream.transform(
+        pack_stream(
+            POLICY,
+            capacity=CAPACITY,
+            key="patient",
+            order=["ts", "seq"],
+            schema=stream.schema,
+            hold_s=0,
+            forget_s=0,
+        )
     )
 
 

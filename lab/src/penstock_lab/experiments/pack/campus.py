@@ -173,7 +173,9 @@ def campus(spark: SparkSession, seeds: range) -> DataFrame:
 def traced(messages: DataFrame) -> DataFrame:
     """Replay each run with each ladder; return the trace of what queue and locator did."""
     wanted = dict.fromkeys((*read_by(POLICY), "action", "message_type", "ap", "ip"))
-    events = messages.transform(as_events(list(wanted))).select("run", "ts", "seq", EVENT)
+    events = messages.transform(as_events(list(wanted), schema=messages.schema)).select(
+        "run", "ts", "seq", EVENT
+    )
     return events.groupBy("run").applyInArrow(_replayed, from_arrow_schema(_TRACE))
 
 
@@ -262,5 +264,7 @@ def on_full_queues(messages: DataFrame) -> tuple[Filtered, ...]:
     """Return each filter's effect by the compiled policy on full queues of CAPACITY consecutive messages."""
 
     queued = messages.withColumn("queue", sf.floor(sf.col("seq") / CAPACITY))
-    rows = queued.transform(effect(POLICY, key=["run", "queue"], order=["ts", "seq"])).collect()
+    rows = queued.transform(
+        effect(POLICY, key=["run", "queue"], order=["ts", "seq"], schema=queued.schema)
+    ).collect()
     return tuple(Filtered(row["level"], row["filter"], row["seen"], row["dropped"]) for row in rows)

@@ -29,7 +29,7 @@ from penstock.pipeline.jobs.advise.variants import (
     variants,
 )
 from penstock.pipeline.jobs.advise.verdict import Figures, Verdict, verdict
-from penstock.pipeline.jobs.backtest.replay import replay
+from penstock.pipeline.jobs.backtest.replay import replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -114,12 +114,12 @@ def _advised(parts: DataFrame, asked: AdviceRequest, step: Callable[[int, int, s
     timing = reasons(policy, learned, declared=bool(asked.matters))
     step(4, 5, "replaying what was held out")
     settings = replace(settings, candidates=(Candidate(policy.name, policy), *BASELINES), matters=())
-    replayed = replay(_bare(check), settings, _stream(rest, normal))
-    ours = replayed.accounts[policy.name]
-    judged = verdict(ours, {name: one for name, one in replayed.accounts.items() if name != policy.name})
+    held_out = replayed(_bare(check), settings, _stream(rest, normal))
+    ours = held_out.accounts[policy.name]
+    judged = verdict(ours, {name: one for name, one in held_out.accounts.items() if name != policy.name})
     setting = f"drain {settings.drain.text}, capacity {settings.capacity:,}"
     spreads = {
-        name: one.spread.stddev or 0.0 for name, one in next(iter(replayed.accounts.values())).errors.items()
+        name: one.spread.stddev or 0.0 for name, one in next(iter(held_out.accounts.values())).errors.items()
     }
     doubts = tuple(f"attribute '{one.name}' is read as text: {one.doubt}" for one in found if one.doubt)
     return Advice(
@@ -128,7 +128,7 @@ def _advised(parts: DataFrame, asked: AdviceRequest, step: Callable[[int, int, s
         expected=expected,
         measured=measured,
         spreads=spreads,
-        replayed=replayed,
+        replayed=held_out,
         setting=setting,
         budget=asked.budget,
         tried=tried,
@@ -236,7 +236,7 @@ def _timed(
     bare = _bare(learn)
     size = _mean_size(bare, settings) if settings.drain.in_bytes else 0.0
     fresh_us = times_us(settings.drain, settings.capacity, size)
-    found = replay(
+    found = replayed(
         bare,
         replace(settings, candidates=tuple(variants(policy, settings.matters, fresh_us)), matters=()),
         _stream(whole, normal),
@@ -260,7 +260,7 @@ def _timed(
 
 def _mean_size(part: DataFrame, settings: Settings) -> float:
     """Mean bytes of an event."""
-    events = part.transform(as_events(settings.wanted(), attributes=settings.attributes))
+    events = part.transform(as_events(settings.wanted(), attributes=settings.attributes, schema=part.schema))
     event = sf.col(EVENT)
     size = sf.octet_length(event.getField("payload")) + sf.length(event.getField("topic"))
     found = events.agg(sf.avg(size)).first()

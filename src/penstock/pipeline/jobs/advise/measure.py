@@ -75,7 +75,15 @@ def packed_by(policy: Policy, asked: AdviceRequest, level: int | str) -> Callabl
         key = [*asked.queue, LEARN, *([level] if isinstance(level, str) else [])]
         order = _order(asked, frame)
         return frame.transform(
-            pack(policy, key=key, order=order, level=level, now=0, attributes=asked.columns)
+            pack(
+                policy,
+                key=key,
+                order=order,
+                level=level,
+                schema=frame.schema,
+                now=0,
+                attributes=asked.columns,
+            )
         )
 
     return packed
@@ -85,7 +93,14 @@ def kept_shares(part: DataFrame, policy: Policy, asked: AdviceRequest) -> list[f
     """Share of events that each level keeps."""
     needed = slim(part, policy, asked).drop(*(numbers(place) for place in range(len(asked.attributes))))
     counted = needed.transform(
-        effect(policy, key=asked.queue, order=_order(asked, part), now=0, attributes=asked.columns)
+        effect(
+            policy,
+            key=asked.queue,
+            order=_order(asked, part),
+            schema=needed.schema,
+            now=0,
+            attributes=asked.columns,
+        )
     ).collect()
     rows = sorted(counted, key=lambda row: (row["level"], row["position"]))
     events = left = rows[0]["seen"]

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.core.backtest.account import Account, QueueRun, from_json
 from penstock.core.backtest.measures import QUARTILES, normal_range
@@ -31,40 +33,96 @@ from penstock.core.backtest.settings import (
 from penstock.errors import InputError
 from penstock.pipeline import session
 from penstock.pipeline.compile.events import EVENT, as_events, events_of, known
+from penstock.pipeline.compile.queue_columns import told
 from penstock.pipeline.compile.sources import Sources, attach
 from penstock.pipeline.compile.typed_columns import either
 from penstock.pipeline.compile.verdicts import column
+from penstock.pipeline.tables.schemas import EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from penstock.core.backtest.settings import Settings
     from penstock.pipeline.compile.typed_columns import TypedColumns
 
 
-def backtest(frame: DataFrame, settings: Settings) -> Backtest:
-    """Replay every queue of a frame whose column `ts` is the time of events."""
+BACKTEST: Final = st.StructType(
+    [
+        st.StructField("candidate", st.StringType()),
+        st.StructField("queues", st.LongType()),
+        st.StructField("accepted", st.LongType()),
+        st.StructField("delivered", st.LongType()),
+        st.StructField("digested", st.LongType()),
+        st.StructField("packs", st.LongType()),
+        st.StructField("conserved", st.BooleanType()),
+        st.StructField("account", st.StringType()),
+    ]
+)
+"""A candidate's result; `account` is all of it as JSON, which `core.backtest.account.from_json` reads."""
+
+
+def backtest(
+    settings: Settings, *, schema: st.StructType = EVENTS, tasks: int | None = None
+) -> Callable[[DataFrame], DataFrame]:
+    """Make a transform that replays every queue of recorded events: one row per candidate, columns BACKTEST.
+
+        events.transform(backtest(Settings(candidates=…, capacity=1000, drain=drain("100/s"))))
+
+    The column `ts` is the time of an event. The events are read twice, once for the figures of the stream.
+    `tasks` is the number of parts that queues are divided among; default: as Spark is set.
+    """
+    sources = Sources(schema, settings.attributes, settings.payload)
+    _check(sources, settings)
+
+    def tested(frame: DataFrame) -> DataFrame:
+        figures = _figures(frame, sources, settings)[0].select(sf.struct(*_FIGURES).alias(_STREAM))
+        prepared = _prepared(frame, sources, settings)
+        whole = _replayed(prepared, sources, settings, figures, tasks=tasks, lanes=1)
+        merged = told(whole.repartition(1), _RESULT)
+        return merged.mapInArrow(partial(_merged, settings=settings), BACKTEST)
+
+    return tested
+
+
+def backtested(frame: DataFrame, settings: Settings) -> Backtest:
+    """The result of `backtest` of a frame, with figures and the errors that need them."""
     sources = Sources(frame.schema, settings.attributes, settings.payload)
     _check(sources, settings)
-    return replay(frame, settings, _stream(frame, sources, settings))
+    return replayed(frame, settings, _stream(frame, sources, settings))
 
 
-def replay(frame: DataFrame, settings: Settings, stream: RecordedStream) -> Backtest:
-    """`backtest` of a frame whose figures are known."""
+def replayed(frame: DataFrame, settings: Settings, stream: RecordedStream) -> Backtest:
+    """`backtested` of a frame whose figures are known."""
     sources = Sources(frame.schema, settings.attributes, settings.payload)
-    replayed = _replayed(_prepared(frame, sources, settings), sources, settings, stream)
-    found: dict[int, list[Account]] = {number: [] for number in range(len(settings.candidates))}
-    for row in replayed.collect():
-        found[row["candidate"]].append(from_json(bytes(row["account"])))
-    accounts = {
-        candidate.name: reduce(Account.merge, found[number])
-        for number, candidate in enumerate(settings.candidates)
-    }
+    cores = session.cores(frame.sparkSession)
+    # Candidates of one queue share a task, and so the decoding, unless that leaves cores idle.
+    lanes = len(settings.candidates) if stream.queues < 2 * cores else 1
+    rows = _replayed(
+        _prepared(frame, sources, settings),
+        sources,
+        settings,
+        stream,
+        tasks=TASKS_PER_CORE * cores,
+        lanes=lanes,
+    ).collect()
+    accounts = _accounts(((row["candidate"], bytes(row["account"])) for row in rows), settings)
     queues = next(iter(accounts.values())).queues
     silent = frozenset(one.name for one in settings.candidates if one.drops is not None)
     return Backtest(replace(stream, queues=queues), accounts, silent)
+
+
+def _accounts(rows: Iterable[tuple[int, bytes]], settings: Settings) -> dict[str, Account]:
+    """Accounts of tasks, added up by candidate."""
+    found: dict[int, list[Account]] = {number: [] for number in range(len(settings.candidates))}
+    for number, account in rows:
+        found[number].append(from_json(account))
+    return {
+        candidate.name: reduce(Account.merge, found[number])
+        for number, candidate in enumerate(settings.candidates)
+        if found[number]
+    }
 
 
 # -- the frame -----------------------------------------------------------------------------------------------
@@ -73,11 +131,15 @@ TASKS_PER_CORE: Final = 4
 """Tasks per core, so that cores finish together although queues differ in length."""
 _QUEUE: Final = "__queue"
 _SERIES: Final = "__series"
-_LANE: Final = "__lane"
 _TS: Final = "__ts"
 _ACCURACY: Final = 1_000_000
 """Accuracy of the quartiles: exact up to a million numbers, to a millionth of them beyond."""
-_RESULT: Final = "candidate int, account binary"
+_RESULT: Final = st.StructType(
+    [st.StructField("candidate", st.IntegerType()), st.StructField("account", st.BinaryType())]
+)
+_STREAM: Final = "__stream"
+"""Column with the figures of the stream, equal in all rows."""
+_FIGURES: Final = ("events", "queues", "begin_us", "end_us", "quartiles")
 
 
 def _check(sources: Sources, settings: Settings) -> None:
@@ -97,46 +159,52 @@ def unpacked(sources: Sources) -> None:
         raise packed_already(found.name)
 
 
-def _stream(frame: DataFrame, sources: Sources, settings: Settings) -> RecordedStream:
-    """Figures of the stream; refuses an attribute that no event has, which is a mistake."""
+def _figures(
+    frame: DataFrame, sources: Sources, settings: Settings
+) -> tuple[DataFrame, DataFrame, dict[str, TypedColumns]]:
+    """One row with the figures of the stream; the frame they are from, and its attributes."""
     wanted = list(dict.fromkeys((*settings.wanted(), *settings.measured)))
     known(sources, wanted)
     timed = frame.select("*", sources.ts().alias(_TS), _queue(settings).alias(_QUEUE))
     read, readings, _ = attach(timed, sources, [_TS, _QUEUE], wanted)
     parts = [either(part.isNotNull() for part in readings[name].parts().values()) for name in wanted]
-    counted = settings.counted()
     ranks = sf.array(*map(sf.lit, QUARTILES))
-    measured = [_finite(readings[name]) for name in settings.measured]
-    found = read.agg(
+    measured = [sf.percentile_approx(_finite(readings[name]), ranks, _ACCURACY) for name in settings.measured]
+    figures = read.agg(
         sf.count(sf.lit(1)).alias("events"),
         sf.approx_count_distinct(_QUEUE, 0.02).alias("queues"),
         sf.min(_TS).alias("begin_us"),
         sf.max(_TS).alias("end_us"),
-        *(sf.count_if(part).alias(f"__some{place}") for place, part in enumerate(parts)),
-        *(sf.count(readings[name].number()).alias(f"__numbers{place}") for place, name in enumerate(counted)),
-        *(
-            sf.percentile_approx(number, ranks, _ACCURACY).alias(f"__quartiles{place}")
-            for place, number in enumerate(measured)
-        ),
-    ).first()
+        sf.array(*measured).cast("array<array<double>>").alias("quartiles"),
+        sf.array(*map(sf.count_if, parts)).alias("some"),
+        sf.array(*(sf.count(readings[name].number()) for name in settings.counted())).alias("numbers"),
+    )
+    return figures, read, readings
+
+
+def _stream_of(found: Row | Mapping[str, Any], settings: Settings) -> RecordedStream:
+    quartiles = zip(settings.measured, found["quartiles"], strict=True)
+    normal = {name: normal_range(*pair) for name, pair in quartiles if pair is not None}
+    return RecordedStream(found["events"], found["queues"], found["begin_us"], found["end_us"], normal)
+
+
+def _stream(frame: DataFrame, sources: Sources, settings: Settings) -> RecordedStream:
+    """Figures of the stream; refuses an attribute that no event has, which is a mistake."""
+    figures, read, readings = _figures(frame, sources, settings)
+    found = figures.first()
     assert found is not None
     if not found["events"]:
         raise InputError("there is no event to replay")
-    for place, name in enumerate(wanted):
-        if not found[f"__some{place}"]:
+    for name, some in zip(readings, found["some"], strict=True):
+        if not some:
             raise InputError(f"attribute '{name}': none of {found['events']:,} events has it")
-    for place, (name, filter_name) in enumerate(counted.items()):
-        if not found[f"__numbers{place}"]:
+    for (name, filter_name), numbers in zip(settings.counted().items(), found["numbers"], strict=True):
+        if not numbers:
             raise InputError(
                 f"attribute '{name}': in none of {found['events']:,} events is it a number, which the filter "
                 f"'{filter_name}' needs{_written(read, readings[name])}"
             )
-    normal = {
-        name: normal_range(*found[f"__quartiles{place}"])
-        for place, name in enumerate(settings.measured)
-        if found[f"__quartiles{place}"] is not None
-    }
-    return RecordedStream(found["events"], found["queues"], found["begin_us"], found["end_us"], normal)
+    return _stream_of(found, settings)
 
 
 def _finite(reading: TypedColumns) -> Column:
@@ -166,7 +234,12 @@ def _prepared(frame: DataFrame, sources: Sources, settings: Settings) -> DataFra
     by_event = [sf.col(EVENT).getField(name) for name in ("sender", "topic")]
     series = sf.xxhash64(*(map(column, settings.series) if settings.series else by_event))
     events = frame.transform(
-        as_events(settings.wanted(), attributes=settings.attributes, payload=settings.payload)
+        as_events(
+            settings.wanted(),
+            attributes=settings.attributes,
+            payload=settings.payload,
+            schema=sources.schema,
+        )
     )
     named = events.select("*", _queue(settings).alias(_QUEUE), series.alias(_SERIES))
     kept = [EVENT, _QUEUE, _SERIES]
@@ -182,21 +255,42 @@ def _measure(place: int) -> str:
     return f"__measured{place}"
 
 
-def _replayed(prepared: DataFrame, sources: Sources, settings: Settings, stream: RecordedStream) -> DataFrame:
-    cores = session.cores(prepared.sparkSession)
-    # Candidates of one queue share a task, and so the decoding, unless that leaves cores idle.
-    lanes = len(settings.candidates) if stream.queues < 2 * cores else 1
-    lane = sf.explode(sf.sequence(sf.lit(0), sf.lit(lanes - 1))) if lanes > 1 else sf.lit(0)
-    laned = prepared.select("*", lane.alias(_LANE))
-    if settings.key:
-        parted = laned.repartition(TASKS_PER_CORE * cores, _QUEUE, _LANE)
+def _replayed(
+    prepared: DataFrame,
+    sources: Sources,
+    settings: Settings,
+    stream: RecordedStream | DataFrame,
+    *,
+    tasks: int | None,
+    lanes: int,
+) -> DataFrame:
+    """Accounts of all tasks. `stream` has the figures, or is a frame of one row that has.
+
+    Rows are shuffled once, whatever the number of candidates. With several `lanes` the candidates of a queue
+    are replayed by as many tasks, each of which reads the same shuffled rows.
+    """
+    if not settings.key:
+        parted = prepared.repartition(1)  # all events are one queue
+    elif tasks is None:
+        parted = prepared.repartition(_QUEUE)
     else:
-        parted = laned.repartitionById(lanes, sf.col(_LANE))
+        parted = prepared.repartition(tasks, _QUEUE)
     inside = [sf.col(EVENT).getField(name) for name in ("ts_us", "seq", "sender", "topic", "payload")]
-    ordered = parted.sortWithinPartitions(_QUEUE, _LANE, *inside)
+    ordered = parted.sortWithinPartitions(_QUEUE, *inside)
+    names = [EVENT, _QUEUE, _SERIES, *map(_measure, range(len(settings.measured)))]
+    if not isinstance(stream, RecordedStream):
+        ordered, names = ordered.crossJoin(sf.broadcast(stream)), [*names, _STREAM]
+    ordered = told(ordered, st.StructType([st.StructField(name, st.NullType()) for name in names]))
     numbered = sources.envelope("$seq") is not None
-    work = partial(_work, settings=settings, stream=stream, lanes=lanes, numbered=numbered)
-    return ordered.mapInArrow(work, _RESULT)
+    figures = stream if isinstance(stream, RecordedStream) else None
+    every = range(len(settings.candidates))
+    parts = [
+        ordered.mapInArrow(
+            partial(_work, settings=settings, stream=figures, own=own, numbered=numbered), _RESULT
+        )
+        for own in ([tuple(every)] if lanes == 1 else [(number,) for number in every])
+    ]
+    return reduce(lambda one, other: one.union(other), parts)
 
 
 # -- on the worker -------------------------------------------------------------------------------------------
@@ -206,39 +300,59 @@ def _work(
     batches: Iterable[pa.RecordBatch],
     *,
     settings: Settings,
-    stream: RecordedStream,
-    lanes: int,
+    stream: RecordedStream | None,
+    own: tuple[int, ...],
     numbered: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Replay all queues of a task, which come one after the other, each in order of time."""
-    plans = [candidate.plan() for candidate in settings.candidates]
+    """Replay all queues of a task, which come one after the other, each in order of time.
+
+    `own` are the candidates of this task; without `stream` its figures are in the rows.
+    """
+    plans = {number: settings.candidates[number].plan() for number in own}
     totals: dict[int, Account] = {}
     run: QueueRun | None = None
-    place: tuple[str, int] | None = None
+    place: str | None = None
     for batch in batches:
+        if stream is None and batch.num_rows:
+            stream = _stream_of(batch.column(_STREAM)[0].as_py(), settings)
         for name, part in _parts(batch):
             if run is None or place != name:
-                if run is not None:
+                if run is not None and stream is not None:
                     run.settle(totals, stream)
-                own = range(len(plans)) if lanes == 1 else range(name[1], name[1] + 1)
-                run = QueueRun(name[0], {number: plans[number] for number in own}, settings)
-                place = name
+                run, place = QueueRun(name, plans, settings), name
             values = [part.column(_measure(number)).to_numpy() for number in range(len(settings.measured))]
             events = [event for event in events_of(part.column(EVENT)) if event is not None]
             run.feed(events, part.column(_SERIES).to_numpy(), values, numbered=numbered)
-    if run is not None:
+    if run is not None and stream is not None:
         run.settle(totals, stream)
     encoded = [msgspec.json.encode(found) for found in totals.values()]
     columns = [pa.array(list(totals), pa.int32()), pa.array(encoded, pa.binary())]
-    yield pa.RecordBatch.from_arrays(columns, names=["candidate", "account"])
+    yield pa.RecordBatch.from_arrays(columns, names=_RESULT.names)
 
 
-def _parts(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
-    """A batch cut where another queue, or another lane, begins."""
+def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """A batch cut where another queue begins."""
     queues = batch.column(_QUEUE).dictionary_encode()
     names, numbers = queues.dictionary.to_pylist(), queues.indices.to_numpy()
-    lanes = batch.column(_LANE).to_numpy()
-    cuts = np.flatnonzero((np.diff(numbers) != 0) | (np.diff(lanes) != 0)) + 1
+    cuts = np.flatnonzero(np.diff(numbers) != 0) + 1
     starts = [0, *cuts.tolist()] if len(numbers) else []
     for start, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
-        yield (names[numbers[start]], int(lanes[start])), batch.slice(start, end - start)
+        yield names[numbers[start]], batch.slice(start, end - start)
+
+
+def _merged(batches: Iterable[pa.RecordBatch], *, settings: Settings) -> Iterator[pa.RecordBatch]:
+    """Accounts of all tasks as one row per candidate."""
+    rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    made = [
+        {
+            "candidate": name,
+            **{
+                field: getattr(one, field)
+                for field in ("queues", "accepted", "delivered", "digested", "packs")
+            },
+            "conserved": one.is_conserved,
+            "account": msgspec.json.encode(one).decode(),
+        }
+        for name, one in _accounts(rows, settings).items()
+    ]
+    yield pa.RecordBatch.from_pylist(made, to_arrow_schema(BACKTEST))
