@@ -2,8 +2,8 @@
 
 `pack`, `effect` and `pack_stream` make transforms from a policy, for `frame.transform(…)`; they ask neither
 frame nor session for anything and work on classic sessions, on Spark Connect and in declarative pipelines.
-`register` makes reliable streams of a node a source and a sink, `format("penstock")`. All names are imported
-on first use, so that a Spark process that reads a stream does not load pandas.
+Reliable streams of a node are a source and a sink, `format("penstock")`, which Spark finds by itself. All
+names are imported on first use, so that a Spark process that reads a stream does not load pandas.
 
 compile/     a policy as Spark SQL
 stream/      `pack_stream`: queues packed trigger by trigger
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         with_wire,
     )
     from penstock.pipeline.compile.transforms import effect, pack
-    from penstock.pipeline.connector.data_source import register
     from penstock.pipeline.session import open_session
     from penstock.pipeline.stream.pack_stream import held, pack_stream, stands_for
     from penstock.pipeline.tables.folders import folder_stream, write_folder
@@ -43,7 +42,6 @@ __all__ = [
     "open_session",
     "pack",
     "pack_stream",
-    "register",
     "row_of_digest",
     "stands_for",
     "with_digests",
@@ -60,7 +58,6 @@ _MODULES: Final = {
     "open_session": "penstock.pipeline.session",
     "pack": "penstock.pipeline.compile.transforms",
     "pack_stream": "penstock.pipeline.stream.pack_stream",
-    "register": "penstock.pipeline.connector.data_source",
     "row_of_digest": "penstock.pipeline.compile.digest_rows",
     "stands_for": "penstock.pipeline.stream.pack_stream",
     "with_digests": "penstock.pipeline.compile.digest_rows",

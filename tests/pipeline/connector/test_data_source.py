@@ -5,6 +5,9 @@ from __future__ import annotations
 import pickle
 import time
 from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -31,7 +34,7 @@ from penstock.client import StreamReader, StreamWriter
 from penstock.errors import InputError, StreamRefused, Unreachable
 from penstock.pipeline.connector import readers
 from penstock.pipeline.connector.data_source import Penstock
-from penstock.pipeline.connector.options import SCHEMA, SinkOptions
+from penstock.pipeline.connector.options import OPTIONS, SCHEMA, SinkOptions
 from penstock.pipeline.connector.writers import StagedRows
 from tests.kit.stream_programs import running
 
@@ -309,13 +312,31 @@ def test_a_batch_has_a_beginning_and_an_end(node: Running) -> None:
         ({"maxRowsPerTrigger": "many"}, "option maxRowsPerTrigger is 'many'"),
         ({"failOnDataLoss": "maybe"}, "option failOnDataLoss is 'maybe': true or false"),
         ({"patience": "long"}, "option patience is 'long'"),
-        ({"strem": "s"}, "unknown option strem; allowed: ca, consumer"),
+        ({"strem": "s"}, "unknown option strem; did you mean stream\\? Allowed: ca, consumer"),
+        ({"maxrowpertrigger": "5"}, "did you mean maxRowsPerTrigger"),
+        ({"writer": "w"}, "unknown option writer: it is for writing"),
         ({"endingOffsets": "latest"}, "endingOffsets is for spark.read"),
     ],
 )
 def test_wrong_options_are_named(node: Running, given: dict[str, str], why: str) -> None:
     with pytest.raises(InputError, match=why):
         source(node, **given).initialOffset()
+
+
+def test_a_strange_option_is_warned_about(node: Running) -> None:
+    with pytest.warns(UserWarning, match="ignores the unknown option mergeschema; it has: ca"):
+        source(node, mergeSchema="true").initialOffset()
+
+
+def test_spark_finds_the_format_and_the_guide_has_every_option() -> None:
+    """By the module's name; `spark.readStream.format("penstock")` needs no call before it."""
+    found = [one.name for one in iter_modules() if one.name.startswith("pyspark_penstock")]
+    assert "pyspark_penstock" in found
+    assert import_module("pyspark_penstock").DefaultSource.name() == "penstock"
+    guide = (Path(__file__).parents[3] / "docs/guides/streams-spark.md").read_text()
+    for one in OPTIONS:
+        use = "both" if one.reads and one.writes else "reading" if one.reads else "writing"
+        assert f"| `{one.name}` | {use} | {one.meaning} | {one.default} |" in guide, one.name
 
 
 def test_a_node_that_is_not_there_is_named(node: Running) -> None:
@@ -443,7 +464,7 @@ def test_an_empty_batch_is_nothing(node: Running) -> None:
         (columns(topic="string"), {}, "there is no column 'payload'; there are: topic"),
         (columns(topic="string", payload="string"), {"topic": "a"}, "leave one out"),
         (columns(payload="string", properties="map<string,int>"), {"topic": "a"}, "column 'properties' is"),
-        (columns(payload="string"), {"topic": "a", "consumer": "c"}, "unknown option consumer"),
+        (columns(payload="string"), {"topic": "a", "consumer": "c"}, "unknown option consumer: it is for"),
     ],
 )  # fmt: skip
 def test_wrong_columns_are_named(node: Running, schema: StructType, given: dict[str, str], why: str) -> None:

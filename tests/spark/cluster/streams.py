@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-from penstock.pipeline import register
 from penstock.pipeline.session import open_session
 
 
@@ -15,7 +14,6 @@ def main(kind: str, address: str, folder: str) -> int:
     url = Path(folder, "url").read_text()
     config = {"spark.driver.host": "127.0.0.1"} if kind == "master" else {}
     with open_session(app="penstock tests", config=config, **{kind: address}) as spark:
-        register(spark)
         source = {"url": url, "stream": "s", "startingOffsets": "earliest", "rowsPerPartition": "100"}
         found = spark.read.format("penstock").options(**source).load()
         rows = found.selectExpr("'t/b' as topic", "payload")

@@ -96,6 +96,13 @@ def test_a_connect_server(remote: str, tmp_path: Path) -> None:
     assert job("remote", remote, tmp_path)["places"] == 1
 
 
+def test_every_transform_is_a_table_of_a_declarative_pipeline(remote: str, tmp_path: Path) -> None:
+    """The graph is resolved by Spark itself, which refuses a flow that has something analysed."""
+    found = run("graph", "remote", remote, tmp_path)
+    assert len(found["tables"]) == 10
+    assert "FAILED" not in " ".join(found["messages"])
+
+
 def commands(kind: str, address: str, folder: Path) -> dict[str, Any]:
     """Run the commands there, and check what each says of the same 600 events."""
     found = run("commands", kind, address, folder)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from penstock.pipeline import register
 from penstock.pipeline.session import open_session
 
 
 def main(url: str, folder: str, now: str = "") -> int:
     """Ends only if told `now`, with what is there."""
     with open_session(master="local[2]", app="penstock tests") as spark:
-        register(spark)
         stream = (
             spark.readStream.format("penstock")
             .options(url=url, stream="s", consumer="copy", startingOffsets="earliest")

@@ -17,7 +17,6 @@ from pyspark.errors import PySparkException
 
 from penstock.client import StreamReader, StreamWriter
 from penstock.client.streams.reader import list_streams
-from penstock.pipeline import register
 from tests.kit.effort import LONG
 from tests.kit.killed_node import Killed
 from tests.kit.stream_programs import running
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def node(spark: SparkSession) -> Iterator[Running]:
-    register(spark)
+def node() -> Iterator[Running]:
     with running(hosts=2) as found:
         yield found
 

@@ -143,7 +143,11 @@ def arguments(
     now: Now,
     attributes: Attributes | None,
 ) -> TransformArguments:
-    """Arguments of a transform, checked."""
+    """Arguments of a transform, checked.
+
+    User properties travel as an array: a map can be neither sorted nor grouped by, which costs a sort.
+    """
+    columns = columns.with_entries((attributes or {}).get("$properties", "properties"))
     sources = Sources(columns.schema, dict(attributes or {}), policy.payload)
     return TransformArguments(policy, columns, level, now, sources)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyspark.sql import Column
@@ -38,6 +38,11 @@ TIE: Final = "__tie"
 RESERVED: Final = ("place", "kind")
 """Names of columns that a packed frame has besides those of its events."""
 
+_TEXTS: Final = st.MapType(st.StringType(), st.StringType())
+_PAIRS: Final = st.ArrayType(
+    st.StructType([st.StructField("key", st.StringType(), False), st.StructField("value", st.StringType())]),
+    containsNull=False,
+)
 _UNORDERED: Final = (st.MapType, st.VariantType, st.CalendarIntervalType)
 _SHOWN: Final = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _SORTED: Final = re.compile(r" (ASC|DESC) NULLS (FIRST|LAST)$")
@@ -54,12 +59,29 @@ class QueueColumns:
     """Columns of the frame, and those that are made for the key."""
     made: tuple[tuple[str, Column], ...]
     """Columns that are made of others, by name."""
+    entries: tuple[str, ...] = ()
+    """Maps that travel as arrays of their entries."""
 
     def of(self, frame: DataFrame) -> DataFrame:
         """The frame with exactly these columns."""
         made = dict(self.made)
-        given = [column(name) for name in self.schema.names if name not in made]
+        given = [self._given(name) for name in self.schema.names if name not in made]
         return frame.select(*given, *(found.alias(name) for name, found in self.made))
+
+    def _given(self, name: str) -> Column:
+        found = column(name)
+        return sf.map_entries(found).alias(name) if name in self.entries else found
+
+    def with_entries(self, name: str) -> QueueColumns:
+        """A map of texts as an array of its entries, which Spark can sort, group by and hash."""
+        if name not in self.schema.names or self.schema[name].dataType != _TEXTS:
+            return self
+        fields = [st.StructField(name, _PAIRS) if one.name == name else one for one in self.schema]
+        return replace(self, schema=st.StructType(fields), entries=(*self.entries, name))
+
+    def restored(self, name: str, found: Column) -> Column:
+        """A column of the result as it came."""
+        return sf.map_from_entries(found) if name in self.entries else found
 
     def tie(self) -> Column:
         """Hash of all columns of a row."""

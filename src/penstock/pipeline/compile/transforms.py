@@ -64,6 +64,8 @@ class Carried:
 
     kept: str
     """Column that is true for kept events."""
+    restored: Callable[[str, Column], Column]
+    """Gives a column the form in which it came."""
     keys: list[Column] = field(default_factory=list)
     """Grouping keys besides those that make a kept event a group of its own."""
     aggregates: list[Column] = field(default_factory=list)
@@ -74,7 +76,7 @@ class Carried:
         """Pass these columns of a frame through the grouping."""
         for name in names:
             made = self._carry(quoted(name), schema[name].dataType)
-            self.columns.append(sf.expr(made).alias(name))
+            self.columns.append(self.restored(name, sf.expr(made)).alias(name))
 
     def _carry(self, found: str, kind: st.DataType) -> str:
         """Pass an SQL expression through the grouping; returns the SQL that restores it."""
@@ -149,7 +151,7 @@ def _packed(frame: DataFrame, question: TransformArguments) -> DataFrame:
     events = [found for found in fated.sources.schema.names if found not in (*question.key, name)]
     asked = question.policy.asked()
     given = fated.sources.digest()
-    carried = Carried("__alone")
+    carried = Carried("__alone", question.columns.restored)
     carried.add(events, fated.sources.schema)
     event = None if given is None else ~sf.col(FATE).eqNullSafe(DIGEST_ROW)
     parts = [

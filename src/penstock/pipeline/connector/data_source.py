@@ -1,15 +1,15 @@
 """The data source `format("penstock")`: reliable streams of a node in batch and streaming queries.
 
-    register(spark)
     events = spark.readStream.format("penstock").options(url="stream://10.0.0.5", stream="orders").load()
 
-Spark runs the data source in its own Python processes, on the driver and on the workers; this package must be
-installed there. Offsets are ticks by stream. A span of ticks always has the same rows.
+Spark finds the format by itself (`pyspark_penstock`), and runs it in its own Python processes, on the driver
+and on the workers; this package must be installed there. Offsets are ticks by stream. A
+span of ticks always has the same rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
@@ -18,7 +18,6 @@ from penstock.pipeline.connector.readers import BatchSource, StreamSource
 from penstock.pipeline.connector.writers import BatchSink, StreamSink, check_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -53,8 +52,3 @@ class Penstock(DataSource):
         """Writer for `frame.writeStream`."""
         options = SinkOptions.of(self.options)
         return StreamSink(options, check_columns(schema, options, overwrite=overwrite))
-
-
-def register(spark: SparkSession | Any) -> None:
-    """Register the format in a session, classic or Connect."""
-    spark.dataSource.register(Penstock)

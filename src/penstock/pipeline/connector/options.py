@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import ssl
+import warnings
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.sql.types import (
@@ -45,11 +47,64 @@ SCHEMA: Final = StructType(
 )
 """Schema of a message: `ts` is when the node accepted it; the rest is as in `StreamMessage`."""
 
-_SHARED: Final = {"url", "stream", "patience", "ca"}
-_SOURCE: Final = _SHARED | {
-    "consumer", "startingoffsets", "endingoffsets", "maxrowspertrigger", "rowsperpartition", "failondataloss",
-}  # fmt: skip
-_SINK: Final = _SHARED | {"topic", "writer"}
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of the format, as its page shows it."""
+
+    name: str
+    reads: bool
+    """Whether it is for reading."""
+    writes: bool
+    meaning: str
+    default: str
+
+
+OPTIONS: Final = (
+    Option(
+        "url",
+        True,
+        True,
+        "where the node is: `stream://[user:password@]host:1884`, `streams://` for TLS",
+        "needed",
+    ),
+    Option(
+        "stream",
+        True,
+        True,
+        "its name; reading takes several with commas, or `*` for all that the node hosts",
+        "needed",
+    ),
+    Option(
+        "patience",
+        True,
+        True,
+        "seconds that a node is waited for which cannot be reached",
+        f"{limits.STREAM_PATIENCE_S:g}",
+    ),
+    Option("ca", True, True, "PEM file of authorities, for `streams://`", "those of the machine"),
+    Option(
+        "consumer",
+        True,
+        False,
+        "name under which the node keeps the query's place, and its messages with it",
+        "none: messages may go after `retain_s`",
+    ),
+    Option(
+        "startingOffsets",
+        True,
+        False,
+        '`earliest`, `latest`, or ticks by stream as JSON, `{"orders": 1811936280576000}`',
+        "`latest`; in a batch `earliest`",
+    ),
+    Option("endingOffsets", True, False, "`latest` or JSON, only in a batch", "`latest`"),
+    Option("maxRowsPerTrigger", True, False, "rows of one trigger, shared by the streams", "no bound"),
+    Option("rowsPerPartition", True, False, "rows of one task", f"{limits.STREAM_PARTITION_ROWS:,}"),
+    Option("failOnDataLoss", True, False, "whether a query fails if messages it needs are gone", "`true`"),
+    Option("topic", False, True, "topic of all rows", "their column `topic`"),
+    Option("writer", False, True, "whom the messages name as their sender", "`spark`"),
+)
+"""Every option; the guide's table is held to this one."""
 _SPARK: Final = {"path", "checkpointlocation", "queryname"}
 """Options that Spark itself adds."""
 
@@ -97,7 +152,7 @@ class SourceOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Parse and check Spark's options."""
-        _known(options, _SOURCE)
+        _known(options, reads=True)
         stream = _needed(options, "stream", "the name of a stream, several with commas, or *")
         names = tuple(name.strip() for name in stream.split(",") if name.strip())
         if not names:
@@ -128,7 +183,7 @@ class SinkOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Parse and check Spark's options."""
-        _known(options, _SINK)
+        _known(options, reads=False)
         stream = _needed(options, "stream", "the name of the stream to write into")
         return cls(_where(options), stream, options.get("topic") or "", options.get("writer") or "spark")
 
@@ -139,10 +194,28 @@ def check_schema(schema: StructType) -> None:
         raise InputError(f"the columns of penstock are {SCHEMA.simpleString()}; give no other schema")
 
 
-def _known(options: Mapping[str, str], known: set[str]) -> None:
-    strange = sorted(name for name in options if name.lower() not in known | _SPARK)
-    if strange:
-        raise InputError(f"unknown option {strange[0]}; allowed: {', '.join(sorted(known))}")
+def _known(options: Mapping[str, str], *, reads: bool) -> None:
+    """Refuse an option that is another one misspelled, or for the other direction; warn of a strange one.
+
+    Options that resemble none of ours may be meant for others: Spark hands on what a session or a pipeline
+    gives to all sources.
+    """
+    own = {one.name.lower(): one.name for one in OPTIONS if (one.reads if reads else one.writes)}
+    others = {one.name.lower() for one in OPTIONS} - own.keys()
+    for name in sorted(options):
+        given = name.lower()
+        if given in own or given in _SPARK:
+            continue
+        near = get_close_matches(given, own, n=1)
+        allowed = ", ".join(sorted(own.values()))
+        if given in others:
+            raise InputError(f"unknown option {name}: it is for {_OTHER[reads]}; allowed: {allowed}")
+        if near:
+            raise InputError(f"unknown option {name}; did you mean {own[near[0]]}? Allowed: {allowed}")
+        warnings.warn(f"format penstock ignores the unknown option {name}; it has: {allowed}", stacklevel=3)
+
+
+_OTHER: Final = {True: "writing", False: "reading"}
 
 
 def _needed(options: Mapping[str, str], name: str, what: str) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client import StreamReader
-from penstock.pipeline.connector.data_source import register
 from penstock.pipeline.session import open_session
 from penstock_lab.experiments.streams.programs import STREAM, Book, ready
 
@@ -36,7 +35,6 @@ def main(told: dict[str, Any]) -> None:
 
     config = {"spark.sql.shuffle.partitions": "2"}
     with open_session(master="local[2]", app="streams-kill", config=config) as spark:
-        register(spark)
         frame = (
             spark.readStream.format("penstock")
             .options(url=told["url"], stream=STREAM, consumer=CONSUMER, startingOffsets="earliest")
