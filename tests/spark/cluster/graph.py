@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 
 def main(kind: str, address: str, folder: str) -> int:
     """Prints the tables of the graph; an error ends the program."""
-    with open_session(app="penstock tests", **{kind: address}) as spark:
+    assert kind == "remote"
+    with open_session(app="penstock tests", remote=address) as spark:
         graph = create_dataflow_graph(spark, None, None, None)
         registry = SparkConnectGraphElementRegistry(spark, graph)
         with graph_element_registration_context(registry), block_session_mutations():
             found = _define(spark)
-        told = start_run(spark, graph, None, False, None, True, f"{folder}/storage")  # dry
+        told = start_run(spark, graph, None, False, None, True, f"file://{folder}/storage")  # dry
         events = [one["pipeline_event_result"].event for one in told if "pipeline_event_result" in one]
     sys.stdout.write(f"\n{json.dumps({'tables': found, 'messages': [one.message for one in events]})}\n")
     return 0
@@ -54,7 +55,6 @@ def _define(spark: SparkSession) -> list[str]:
     _source(spark, "events", EVENTS)
     _source(spark, "polls", POLLS)
     _source(spark, "subscriptions", SUBSCRIPTIONS)
-    dp.table(lambda: spark.readStream.format("rate").load().selectExpr(*_nothing(EVENTS)), name="arriving")
     tables: dict[str, tuple[str, Callable[[], Callable[[DataFrame], DataFrame]]]] = {
         "packed": ("events", lambda: pack(POLICY, key="topic", order=["ts", "seq"], level=3)),
         "filter_effect": ("events", lambda: effect(POLICY, key="topic", order="ts")),
@@ -70,13 +70,11 @@ def _define(spark: SparkSession) -> list[str]:
         ),
     }
     for name, (source, made) in tables.items():
-        dp.materialized_view(_flow(spark, source, made), name=name)
-    dp.table(
-        lambda: spark.readStream.table("arriving").transform(
-            pack_stream(POLICY, capacity=100, key="topic", order="ts")
-        ),
-        name="shed",
-    )
+        dp.materialized_view(name=name)(_flow(spark, source, made))
+    # Not from a table of the graph: Spark 4.3 itself analyses what comes before a grouped map with state.
+    arriving = spark.readStream.format("rate").load().selectExpr(*_nothing(EVENTS))
+    packing = pack_stream(POLICY, capacity=100, key="topic", order="ts")
+    dp.table(name="shed")(lambda: arriving.transform(packing))
     return [*tables, "shed"]
 
 
@@ -85,7 +83,7 @@ def _flow(spark: SparkSession, source: str, made: Callable[[], Any]) -> Callable
 
 
 def _source(spark: SparkSession, name: str, schema: StructType) -> None:
-    dp.materialized_view(lambda: spark.range(1).selectExpr(*_nothing(schema)), name=name)
+    dp.materialized_view(name=name)(lambda: spark.range(1).selectExpr(*_nothing(schema)))
 
 
 def _nothing(schema: StructType) -> list[str]:

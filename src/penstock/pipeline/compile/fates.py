@@ -28,7 +28,6 @@ from penstock.pipeline.compile.verdicts import (
     LEVEL,
     PLACE,
     URGENT_ROW,
-    VERDICT,
     Ground,
     Origin,
     Standing,
@@ -296,6 +295,6 @@ def _unwanted(ground: Ground, verdict: Column) -> Column:
 
 
 def _taken(frame: DataFrame, drop: Column, number: int) -> DataFrame:
-    """The frame after a step, without the step's own helper columns."""
+    """The frame after a step. A fold's verdict stays; dropping a column asks Connect for all of them."""
     fate = sf.coalesce(sf.col(FATE), sf.when(drop, sf.lit(number)))
-    return frame.withColumn(FATE, fate).drop(VERDICT)
+    return frame.withColumn(FATE, fate)

@@ -1,6 +1,6 @@
 """`format("penstock")`: reliable streams of a node as a Spark data source.
 
-data_source.py  the data source class and `register`
+data_source.py  the data source class, which Spark finds through `pyspark_penstock`
 options.py      options and the schema of a message
 readers.py      batch and streaming readers
 writers.py      batch and streaming writers, exactly once

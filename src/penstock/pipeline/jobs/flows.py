@@ -97,8 +97,12 @@ def _windows(arrivals: DataFrame) -> DataFrame:
 
 
 def estimates(windows: DataFrame) -> DataFrame:
-    """Estimate of each array `t` of arrivals, in columns beside it; null without a period."""
-    found = windows.withColumn("n", sf.size("t")).withColumn("span", sf.element_at("t", -1))
+    """Estimate of each array `t` of arrivals, in columns beside it; null without a period.
+
+    As few steps as can be: each lies one deeper in the query, and Connect's messages have a bound.
+    """
+    mean = sf.expr("aggregate(t, 0D, (sum, x) -> sum + x) / size(t)")
+    found = windows.withColumns({"n": sf.size("t"), "span": sf.element_at("t", -1), "mean": mean})
     found = _guessed(found)
     found = _strongest(found)
     for _ in range(3):
@@ -141,25 +145,22 @@ def _strongest(found: DataFrame) -> DataFrame:
     found = found.withColumn("best", sf.expr(best))
     found = found.withColumn("period", sf.expr("1D / (`from` + best.k * step)"))
     phase = sf.expr(f"atan2(best.w.s, best.w.c) / {2 * pi!r}D * period")
-    return found.withColumn("phase", phase).drop("waves", "gaps", "near", "short")
+    return found.withColumn("phase", phase)
 
 
 def _fitted(found: DataFrame) -> DataFrame:
-    """Number the arrivals by the grid, and fit the grid to them again."""
+    """Number the arrivals by the grid, and fit the grid to them again; no period if they are too close."""
     found = found.withColumn("places", sf.expr("transform(t, x -> rint((x - phase) / nullif(period, 0D)))"))
     long_enough = sf.expr(f"element_at(places, -1) - places[0] >= {LEAST // 2} AND period > 0")
-    found = found.withColumn("places", sf.when(long_enough, sf.col("places")))
     found = found.withColumn("middle", sf.expr("aggregate(places, 0D, (sum, x) -> sum + x) / n"))
-    found = found.withColumn("mean", sf.expr("aggregate(t, 0D, (sum, x) -> sum + x) / n"))
     sums = sf.expr(
         "aggregate(zip_with(places, t, (x, y) -> named_struct('x', x - middle, 'y', y)), "
         "named_struct('xy', 0D, 'xx', 0D), (sum, one) -> named_struct("
         "'xy', sum.xy + one.x * one.y, 'xx', sum.xx + one.x * one.x))"
     )
+    period = sf.when(long_enough, sf.expr("sums.xy / nullif(sums.xx, 0D)"))
     found = found.withColumn("sums", sums)
-    found = found.withColumn("period", sf.expr("sums.xy / nullif(sums.xx, 0D)"))
-    found = found.withColumn("phase", sf.expr("mean - period * middle"))
-    return found.drop("sums", "mean", "middle")
+    return found.withColumns({"period": period, "phase": sf.col("mean") - period * sf.col("middle")})
 
 
 def _judged(found: DataFrame) -> DataFrame:
@@ -169,13 +170,13 @@ def _judged(found: DataFrame) -> DataFrame:
         "aggregate(t, named_struct('c', 0D, 's', 0D), (sum, x) -> named_struct("
         f"'c', sum.c + cos({turn} * x), 's', sum.s + sin({turn} * x)))"
     )
-    found = found.withColumn("wave", waves)
-    found = found.withColumn("strength", sf.expr("(wave.c * wave.c + wave.s * wave.s) / n"))
-    found = found.withColumn("different", sf.expr("size(array_distinct(places))"))
-    found = found.withColumn("residuals", sf.expr("zip_with(places, t, (x, y) -> y - phase - period * x)"))
+    residuals = sf.expr("zip_with(places, t, (x, y) -> y - phase - period * x)")
+    different = sf.expr("size(array_distinct(places))")
+    found = found.withColumns({"wave": waves, "different": different, "residuals": residuals})
     square = sf.expr("aggregate(residuals, 0D, (sum, r) -> sum + r * r)")
-    found = found.withColumn("jitter", sf.sqrt(square / (sf.col("n") - 2)))
-    ok = sf.expr(f"places IS NOT NULL AND strength >= {STRENGTH}D AND n - different <= {COLLISIONS}D * n")
+    strength = sf.expr("(wave.c * wave.c + wave.s * wave.s) / n")
+    found = found.withColumns({"strength": strength, "jitter": sf.sqrt(square / (sf.col("n") - 2))})
+    ok = sf.expr(f"period IS NOT NULL AND strength >= {STRENGTH}D AND n - different <= {COLLISIONS}D * n")
     on_time = f"size(filter(residuals, r -> abs(r) <= {TOLERANCE}D * jitter))"
     return found.select(
         "client",

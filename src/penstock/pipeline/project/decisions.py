@@ -21,8 +21,8 @@ from penstock.pipeline.connector.control_sink import FORMAT, register_control
 from penstock.pipeline.jobs.advise.advice import advise
 from penstock.pipeline.jobs.advise.profile import AdviceRequest
 from penstock.pipeline.jobs.advise.verdict import verdict
-from penstock.pipeline.jobs.allocation import AllocationTerms, allocation
-from penstock.pipeline.jobs.backtest.replay import backtest
+from penstock.pipeline.jobs.allocation import AllocationTerms, allocated
+from penstock.pipeline.jobs.backtest.replay import backtested
 from penstock.pipeline.project.catalogue import CONTROL, TABLES
 from penstock.pipeline.project.settings import scheme_of
 from penstock.pipeline.project.silver import once, recent
@@ -124,7 +124,7 @@ def _allocate(spark: SparkSession, project: Project) -> None:
     )
     # As on a node: a channel without a known subscriber counts as one.
     counted = factors.withColumn("subscribers", sf.greatest("subscribers", sf.lit(1)))
-    found = allocation(counted, terms).frame
+    found = allocated(counted, terms).frame
     _replace(found.where("url <> ''").select(*TABLES["allocation"].names), "allocation")
 
 
@@ -239,7 +239,7 @@ def _tried(row: AdviceRow, events: DataFrame, project: Project) -> AdviceRow:
         capacity=capacity,
         drain=drain(f"{per_s:.4f}/s"),
     )
-    accounts = backtest(newer, settings).accounts
+    accounts = backtested(newer, settings).accounts
     ours = accounts.pop(policy.name)
     judged = verdict(ours, accounts)
     return msgspec.structs.replace(

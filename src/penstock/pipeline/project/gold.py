@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def reservations(flows: DataFrame) -> DataFrame:
     """Flows of constant rate, as the control table that nodes follow."""
-    return to_reserve(flows).where("client <> '' AND topic <> '' AND period_us > 0")
+    return flows.transform(to_reserve()).where("client <> '' AND topic <> '' AND period_us > 0")
 
 
 def report(packed: DataFrame) -> Callable[[DataFrame], DataFrame]:

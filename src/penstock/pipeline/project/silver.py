@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from penstock.pipeline.compile.transforms import effect
 from penstock.pipeline.jobs.flows import flows as find_flows
@@ -28,20 +29,25 @@ def packed(project: Project) -> Callable[[DataFrame], DataFrame]:
 
     def transform(events: DataFrame) -> DataFrame:
         own = project.settings
-        rows = pack_stream(
-            events.drop("file", "broken"),
+        packing = pack_stream(
             project.policy(),
             capacity=own.capacity,
             key=list(own.key),
             order=[name for name in ORDER if name not in own.key],
+            schema=_without("file", "broken"),
             # Nothing is held for a next run, which may be hours away, and no clock decides: a run that is
             # repeated makes the same rows.
             hold_s=0,
             forget_s=0,
         )
-        return rows.select(*TABLES["packed"].names)
+        return events.transform(packing).select(*TABLES["packed"].names)
 
     return transform
+
+
+def _without(*names: str) -> StructType:
+    """Columns of `events` but for some."""
+    return StructType([field for field in TABLES["events"].schema if field.name not in names])
 
 
 def digests(project: Project) -> Callable[[DataFrame], DataFrame]:
@@ -81,7 +87,8 @@ def once(events: DataFrame) -> DataFrame:
 
 def flows(project: Project) -> Callable[[DataFrame], DataFrame]:
     """Flows of the last days, from `arrivals`."""
-    return lambda arrivals: find_flows(arrivals.transform(recent(project.settings.days)))
+    found = find_flows(schema=TABLES["arrivals"].schema)
+    return lambda arrivals: arrivals.transform(recent(project.settings.days)).transform(found)
 
 
 def filter_effect(project: Project) -> Callable[[DataFrame], DataFrame]:
@@ -89,9 +96,10 @@ def filter_effect(project: Project) -> Callable[[DataFrame], DataFrame]:
 
     def transform(events: DataFrame) -> DataFrame:
         own, policy = project.settings, project.policy()
-        rows = events.transform(recent(own.days)).transform(once).drop("day", "file", "broken")
+        rows = events.transform(recent(own.days)).transform(once)
         order = [name for name in ORDER if name not in own.key]
-        found = rows.transform(effect(policy, key=list(own.key), order=order, level=policy.highest))
+        schema = _without("day", "file", "broken")
+        found = rows.transform(effect(policy, key=own.key, order=order, level=policy.highest, schema=schema))
         return found.select(*TABLES["filter_effect"].names)
 
     return transform

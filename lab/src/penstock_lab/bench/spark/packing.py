@@ -1,8 +1,10 @@
-"""Packing on Spark: compiled policies against SQL written by hand and against `applyInPandas`.
+"""Packing on Spark: compiled policies against SQL written by hand, `applyInPandas`, and the floor.
 
-All three get the same frame, held on disk by Spark, and must give the same rows, digests included; the
-benchmark checks that on a small frame before it takes time. Times are from plan to the last row; rows are
-not stored. A stream follows (`bench.spark.streaming`), where Spark runs on this machine.
+The frames have typed columns, or the columns that nodes record: a payload to be parsed and a map. All get the
+same frame, held on disk by Spark, and must give the same rows, digests included; the benchmark checks that on
+a small frame before it takes time. The floor only shuffles the frame by queue and sorts it: nobody who packs
+can be faster. Times are from plan to the last row; rows are not stored. One queue of many events and a stream
+follow (`bench.spark.streaming`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyspark.sql.types as st
 from pyspark import StorageLevel
+from pyspark.sql import functions as sf
 
 from penstock.errors import InputError
 from penstock.pipeline import pack
@@ -25,7 +28,7 @@ from penstock.pipeline.session import cores, few_parts, is_local, open_session
 from penstock.policy.text.python_form import drop, keep, policy
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.bench.spark import pandas_rivals, sql_rivals, streaming
-from penstock_lab.bench.spark.pandas_rivals import QUEUE, events
+from penstock_lab.bench.spark.pandas_rivals import QUEUE, events, recorded
 from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
@@ -40,18 +43,23 @@ if TYPE_CHECKING:
 NAME: Final = "spark"
 SHOWS: Final = Shows(live=True)
 EVENTS: Final = (1_000_000, 10_000_000, 50_000_000)
-QUICK: Final = (50_000, 200_000)
+QUICK: Final = (300_000,)
+"""Enough that making the plan and starting tasks, some 0.3 s, do not decide."""
+ONE_KEY: Final = 10_000_000
+"""Events of a single queue; no more than the largest frame asked for."""
 MOST: Final = 1_000_000_000
 """Most events in a frame: more would not fit on the disk."""
 SQL_GOAL: Final = 1 / 1.2
 """Goal: at most 1.2 times the time of SQL written by hand."""
-PANDAS_GOAL: Final = 8.0
+FLOOR_GOAL: Final = 1 / 1.3
+"""Goal: at most 1.3 times the time of shuffling and sorting alone."""
+PANDAS_GOAL: Final = 6.0
 GROWTH_GOAL: Final = 0.8
 """Time per event at the smallest size against the largest: 1 is linear, the rest is noise and spilling."""
 MEMORY: Final = "6g"
 """Heap size: together with what the JVM needs besides, it stays within 8 GiB."""
 _COPIES: Final = "rows are copied, sorted or hashed once more than a query needs them"
-WARMING: Final = 3
+WARMING: Final = 2
 """Rounds of each contestant that do not count: the JVM compiles Spark's generated code meanwhile."""
 SUMMARY: Final = ("count", "mean", "min", "max")
 
@@ -64,6 +72,13 @@ class SparkContest:
     policy: Policy
     sql: str
     pandas: Callable[[pd.DataFrame], pd.DataFrame]
+    key: str = "patient"
+    large: bool = False
+    """Whether it is run at the largest sizes: all of them would take more than 20 minutes."""
+
+    def frame(self, spark: SparkSession, number: int) -> DataFrame:
+        """Events for it."""
+        return (recorded if self.key == "topic" else events)(spark, number)
 
 
 CONTESTS: Final = (
@@ -72,6 +87,7 @@ CONTESTS: Final = (
         policy(drop.within(50, 100), attribute="pulse", digest=SUMMARY),
         sql_rivals.WITHIN,
         pandas_rivals.packing(pandas_rivals.within, "pulse", ((1, "within"),)),
+        large=True,
     ),
     SparkContest(
         "windowed: drop uniq",
@@ -90,6 +106,7 @@ CONTESTS: Final = (
         policy(drop.delta(5), attribute="drift", digest=SUMMARY),
         sql_rivals.BAND,
         pandas_rivals.packing(pandas_rivals.band, "drift", ((1, "delta"),)),
+        large=True,
     ),
     SparkContest(
         "chain: delta, within, latest 10",
@@ -103,7 +120,24 @@ CONTESTS: Final = (
         sql_rivals.CHAIN,
         pandas_rivals.packing(pandas_rivals.chain, "drift", ((1, "delta"), (2, "within"), (3, "latest"))),
     ),
+    SparkContest(
+        "recorded, stateless: drop within [50, 100]",
+        policy(drop.within(50, 100), attribute="pulse", digest=SUMMARY),
+        sql_rivals.RECORDED_WITHIN,
+        pandas_rivals.packing(pandas_rivals.within, "pulse", ((1, "within"),), in_payload=True),
+        key="topic",
+        large=True,
+    ),
+    SparkContest(
+        "recorded, dead band: drop delta 5",
+        policy(drop.delta(5), attribute="drift", digest=SUMMARY),
+        sql_rivals.RECORDED_BAND,
+        pandas_rivals.packing(pandas_rivals.band, "drift", ((1, "delta"),), in_payload=True),
+        key="topic",
+    ),
 )
+LARGE: Final = 10_000_000
+"""Events from which on only the contests marked so are run."""
 
 
 def measure(
@@ -115,7 +149,7 @@ def measure(
     remote: str | None = None,
     memory: str | None = None,
 ) -> BenchmarkResult:
-    """Time every contest: all three contestants at the smallest size, ours and SQL at the others."""
+    """Time every contest: all contestants at the smallest size, pandas not at the others."""
     start = perf_counter()
     asked = sizes(events) if events is not None else (QUICK if quick else EVENTS)
     rounds = 1 if quick else 3
@@ -127,7 +161,7 @@ def measure(
         memory=memory or MEMORY,
         config=few_parts(master, remote),
     ) as spark:
-        steps = 2 + len(asked) * len(CONTESTS)
+        steps = 3 + len(asked) * len(CONTESTS)
         progress(0, steps, "the rivals give the same")
         for contest in CONTESTS:
             check_same(spark, contest)
@@ -141,6 +175,9 @@ def measure(
                 spark, number, rounds if turn == 0 else 1, before=0 if turn else before, told=told
             )
         rows = rows_of(taken, cores=cores(spark))
+        single = min(ONE_KEY, asked[-1])
+        progress(steps - 2, steps, f"one queue of {single:,} events")
+        rows += _one_key(spark, single)
         if is_local(master, remote):  # a folder of this machine is the stream
             progress(steps - 1, steps, f"{streaming.NAME}, {asked[0]:,} events")
             rows += _streamed(spark, asked[0], rounds)
@@ -163,25 +200,45 @@ def _at_size(
     spark: SparkSession, number: int, rounds: int, *, before: int, told: Callable[[int, str], None]
 ) -> dict[str, dict[str, float]]:
     """Return seconds by contest and contestant; pandas takes part only at the first size."""
-    told(0, f"{number:,} events are made")
-    frame = events(spark, number).persist(StorageLevel.DISK_ONLY)
-    frame.count()
     found: dict[str, dict[str, float]] = {}
-    try:
-        for done, contest in enumerate(CONTESTS):
-            told(done, f"{contest.name}, {number:,} events")
-            ways = contestants(frame, contest)
-            if not before:
-                del ways["pandas"]
-            runs = {name: partial(_through, made) for name, made in ways.items()}
-            found[contest.name] = _interleaved(runs, rounds, before=before)
-    finally:
-        frame.unpersist(blocking=True)
+    wanted = [one for one in CONTESTS if one.large or number < LARGE or before]
+    for key in dict.fromkeys(one.key for one in wanted):
+        own = [one for one in wanted if one.key == key]
+        told(len(found), f"{number:,} events are made")
+        frame = own[0].frame(spark, number).persist(StorageLevel.DISK_ONLY)
+        frame.count()
+        try:
+            for contest in own:
+                told(len(found), f"{contest.name}, {number:,} events")
+                ways = contestants(frame, contest)
+                if not before:
+                    del ways["pandas"]
+                runs = {name: partial(_through, made) for name, made in ways.items()}
+                found[contest.name] = _interleaved(runs, rounds, before=before)
+        finally:
+            frame.unpersist(blocking=True)
     return found
 
 
+def _one_key(spark: SparkSession, number: int) -> list[BenchmarkRow]:
+    """Row of a single queue: all of it is sorted, and folded, by one task, as on the floor."""
+    contest = next(one for one in CONTESTS if one.name.startswith("dead band"))
+    one = events(spark, number).withColumn("patient", sf.lit("only"))
+    frame = one.persist(StorageLevel.DISK_ONLY)
+    frame.count()
+    ways = {name: made for name, made in contestants(frame, contest).items() if name in ("ours", "floor")}
+    try:
+        taken = _interleaved({name: partial(_through, made) for name, made in ways.items()}, 1, before=0)
+    finally:
+        frame.unpersist(blocking=True)
+    rates = {name: number / seconds / 1e6 for name, seconds in taken.items()}
+    ours, floor = rates["ours"], rates["floor"]
+    name = f"{contest.name}, one queue of {number:,} events"
+    return [BenchmarkRow(name, ours, "M events/s", "shuffle and sort", floor, ours / floor)]
+
+
 def contestants(frame: DataFrame, contest: SparkContest) -> dict[str, Callable[[], DataFrame]]:
-    """Return three functions that make the packed frame: ours, SQL, pandas."""
+    """Return functions that make the packed frame: ours, SQL, pandas; and the floor, which packs nothing."""
 
     def by_hand() -> DataFrame:
         frame.createOrReplaceTempView("events")
@@ -189,7 +246,7 @@ def contestants(frame: DataFrame, contest: SparkContest) -> dict[str, Callable[[
 
     packed = pack(
         contest.policy,
-        key="patient",
+        key=contest.key,
         order=["ts", "seq"],
         level=contest.policy.highest,
         schema=frame.schema,
@@ -198,7 +255,8 @@ def contestants(frame: DataFrame, contest: SparkContest) -> dict[str, Callable[[
     return {
         "ours": lambda: frame.transform(packed),
         "sql": by_hand,
-        "pandas": lambda: frame.groupBy("patient").applyInPandas(contest.pandas, shape),
+        "pandas": lambda: frame.groupBy(contest.key).applyInPandas(contest.pandas, shape),
+        "floor": lambda: frame.repartition(contest.key).sortWithinPartitions(contest.key, "ts", "seq"),
     }
 
 
@@ -258,18 +316,22 @@ def rows_of(taken: dict[int, dict[str, dict[str, float]]], *, cores: int) -> lis
                 PANDAS_GOAL,
                 fails_if="rows leave the JVM for Python",
             ),
+            _beside_floor(contest.name, ours, rates["floor"]),
             BenchmarkRow(f"{contest.name}, per core", ours / cores, unit),
         ]
         for number in sorted(taken)[1:]:
-            there = taken[number][contest.name]
-            ours, theirs = (number / there[name] / 1e6 for name in ("ours", "sql"))
+            there = taken[number].get(contest.name)
+            if there is None:
+                continue
+            ours, theirs, floor = (number / there[name] / 1e6 for name in ("ours", "sql", "floor"))
             name = f"{contest.name}, {number:,} events"
             rows.append(
                 BenchmarkRow(
                     name, ours, unit, "SQL by hand", theirs, ours / theirs, SQL_GOAL, fails_if=_COPIES
                 )
             )
-        if most > least:
+            rows.append(_beside_floor(name, ours, floor))
+        if most > least and contest.name in taken[most]:
             small_us, large_us = (
                 taken[number][contest.name]["ours"] / number * 1e6 for number in (least, most)
             )
@@ -291,6 +353,19 @@ def rows_of(taken: dict[int, dict[str, dict[str, float]]], *, cores: int) -> lis
     return rows
 
 
+def _beside_floor(name: str, ours: float, floor: float) -> BenchmarkRow:
+    return BenchmarkRow(
+        name,
+        ours,
+        "M events/s",
+        "shuffle and sort",
+        floor,
+        ours / floor,
+        FLOOR_GOAL,
+        fails_if="deciding, grouping or parsing costs more than a third of moving the rows",
+    )
+
+
 def _memory(spark: SparkSession) -> list[BenchmarkRow]:
     """Row of the peak memory of the JVM, where Spark runs on this machine and /proc shows it."""
     if not hasattr(spark, "_jvm"):
@@ -306,9 +381,10 @@ def _memory(spark: SparkSession) -> list[BenchmarkRow]:
 def _note(asked: tuple[int, ...], rounds: int) -> str:
     numbers = ", ".join(f"{number:,}" for number in asked)
     return (
-        f"{numbers} events of seven columns in queues of {QUEUE:,}, on disk in Spark; median of {rounds} "
-        "interleaved rounds after some to warm up, of one where there are more events; applyInPandas at the "
-        "smallest size only. Copying rows takes most of the time: shuffle, sort, windows, the hash table of "
+        f"{numbers} events, of seven columns or as nodes record them, in queues of {QUEUE:,}, on disk in "
+        f"Spark; from {LARGE:,} on three of the policies; median of {rounds} interleaved rounds "
+        "after some to warm up, of one where there are more events; applyInPandas at the smallest size only. "
+        "Copying rows takes most of the time: shuffle, sort, windows, the hash table of "
         "groups; the dead band gathers each queue for Spark's interpreted lambdas; making the plan costs "
         "some 0.2 s, whatever the number of events. The stream comes in "
         f"{streaming.TRIGGERS} triggers, each with a fixed cost for state and commits"
@@ -317,10 +393,11 @@ def _note(asked: tuple[int, ...], rounds: int) -> str:
 
 def check_same(spark: SparkSession, contest: SparkContest) -> None:
     """Fail unless all contestants give the same rows: timing different work would mean nothing."""
-    frame = events(spark, 3 * QUEUE)
+    frame = contest.frame(spark, 3 * QUEUE)
     found = {
-        name: sorted((row.asDict(recursive=True) for row in made().collect()), key=_place)
+        name: sorted((row.asDict(recursive=True) for row in made().collect()), key=partial(_place, contest))
         for name, made in contestants(frame, contest).items()
+        if name != "floor"
     }
     for rival in ("sql", "pandas"):
         ours, theirs = found["ours"], found[rival]
@@ -330,8 +407,8 @@ def check_same(spark: SparkSession, contest: SparkContest) -> None:
             assert _totals_agree(a, b), f"{contest.name}, {rival}: {b} is not {a}"
 
 
-def _place(row: dict[str, Any]) -> tuple[str, int]:
-    return row["patient"], row["place"]
+def _place(contest: SparkContest, row: dict[str, Any]) -> tuple[str, int]:
+    return row[contest.key], row["place"]
 
 
 def _rounded(row: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Spark itself makes the events: patients with a pulse.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -39,18 +40,43 @@ def events(spark: SparkSession, number: int) -> DataFrame:
     )
 
 
+def recorded(spark: SparkSession, number: int, *, keys: int | None = None) -> DataFrame:
+    """The same readings as a node records them: numbers in a JSON payload, the ward as a user property.
+
+    `keys` is the number of queues, if not one for each thousand events.
+    """
+    typed = events(spark, number)
+    key = "patient" if keys is None else f"concat('patient-', cast(seq % {keys} as string))"
+    return typed.selectExpr(
+        f"{key} as topic",
+        "ts",
+        "seq",
+        "'monitor' as sender",
+        """cast(concat('{"pulse": ', pulse, ', "drift": ', drift, ', "step": ', step, '}') as binary)
+        as payload""",
+        "map('ward', ward, 'unit', 'bpm') as properties",
+        "'application/json' as content_type",
+    )
+
+
 EVENT = ("ts", "seq", "pulse", "drift", "step", "ward")
+RECORDED = ("ts", "seq", "sender", "payload", "properties", "content_type")
 
 
 def packing(
     fates: Callable[[pd.DataFrame], np.ndarray[Any, Any]],
     attribute: str,
     causes: tuple[tuple[int, str], ...],
+    *,
+    in_payload: bool = False,
 ) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Return a function that packs one queue; `fates` gives the step that drops each event, −1 for none."""
+    key, own = ("topic", RECORDED) if in_payload else ("patient", EVENT)
 
     def pack(queue: pd.DataFrame) -> pd.DataFrame:
         queue = queue.sort_values(["ts", "seq"], ignore_index=True)
+        if in_payload:
+            queue[attribute] = [json.loads(payload)[attribute] for payload in queue["payload"]]
         fate = fates(queue)
         gone = fate >= 0
         place = np.arange(1, len(queue) + 1)
@@ -70,10 +96,10 @@ def packing(
         counts = [runs[runs["fate"] == number].groupby("run").size() for number in range(len(causes))]
         made = [_digest(row, attribute, causes, counts) for row in found.itertuples()]
         dropped = pd.DataFrame(
-            {"patient": queue["patient"].iloc[0], "place": found["place"], "kind": "digest", "digest": made}
+            {key: queue[key].iloc[0], "place": found["place"], "kind": "digest", "digest": made}
         )
         # As objects, a missing whole number stays missing and does not become NaN.
-        columns = ["patient", "place", "kind", *EVENT, "digest"]
+        columns = [key, "place", "kind", *own, "digest"]
         both = [part.reindex(columns=columns).astype(object) for part in (kept, dropped) if len(part)]
         return pd.concat(both).where(lambda cells: cells.notna(), None)
 

@@ -12,7 +12,7 @@ from penstock.pipeline.stream.pack_stream import stands_for
 from penstock.pipeline.tables.folders import folder_stream, write_folder
 from penstock_lab.bench.spark import packing as bench
 from penstock_lab.bench.spark import streaming
-from penstock_lab.bench.spark.pandas_rivals import QUEUE, events
+from penstock_lab.bench.spark.pandas_rivals import QUEUE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,19 +26,20 @@ def test_rivals_give_the_same_rows(spark: SparkSession, contest: bench.SparkCont
 
 
 def test_every_policy_keeps_and_drops_something(spark: SparkSession) -> None:
-    frame = events(spark, QUEUE)
     for contest in bench.CONTESTS:
+        frame = contest.frame(spark, QUEUE)
         kinds = {row["kind"] for row in bench.contestants(frame, contest)["ours"]().select("kind").collect()}
         assert kinds == {"event", "digest"}, contest.name
 
 
 def test_figures_become_rows_with_ratios_in_which_larger_is_better() -> None:
-    slow = {"ours": 2.0, "sql": 2.0, "pandas": 20.0}
+    slow = {"ours": 2.0, "sql": 2.0, "pandas": 20.0, "floor": 1.0}
     taken = {1_000: {contest.name: slow for contest in bench.CONTESTS}, 10_000: {}}
-    taken[10_000] = {contest.name: {"ours": 40.0, "sql": 20.0} for contest in bench.CONTESTS}
-    sql, pandas, _, more, growth = bench.rows_of(taken, cores=2)[:5]
+    taken[10_000] = {contest.name: {"ours": 40.0, "sql": 20.0, "floor": 36.0} for contest in bench.CONTESTS}
+    sql, pandas, floor, _, more, lower, growth = bench.rows_of(taken, cores=2)[:7]
     assert (sql.ratio, pandas.ratio, more.ratio, growth.ratio) == (1.0, 10.0, 0.5, 0.5)
     assert (sql.ok, pandas.ok, more.ok, growth.ok) == (True, True, False, False)
+    assert (floor.ratio, floor.ok, lower.ratio, lower.ok) == (0.5, False, 0.9, True)
 
 
 def test_all_rivals_warm_up_alike_before_time_is_taken() -> None:
