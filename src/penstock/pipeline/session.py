@@ -32,6 +32,8 @@ LOCAL: Final = "local[*]"
 _MANY: Final = 1 << 16
 """More rows than a cluster has cores."""
 
+_WRITTEN_PARTS: Final = 160
+"""Partitions that a shuffle writes: 10 GB in parts of 64 MiB. Up to 200 Spark writes without sorting them."""
 STATE_STORE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 """State store of streaming queries: timers and the state of `pack_stream` need RocksDB."""
 
@@ -80,10 +82,18 @@ def is_local(master: str | None, remote: str | None) -> bool:
 
 
 def few_parts(master: str | None, remote: str | None) -> dict[str, str]:
-    """Settings for one machine: shuffle partitions for its cores instead of a cluster's 200."""
+    """Settings for one machine: shuffle partitions for its cores instead of a cluster's 200.
+
+    That is the number for state, and for queries that are not adaptive. Others write many partitions and read
+    as many of them together as make 64 MiB, or a share for each core: so tasks of large recordings stay in
+    memory, and those of small ones are few.
+    """
     if not is_local(master, remote):
         return {}
-    return {"spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1))}
+    return {
+        "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(_WRITTEN_PARTS),
+    }
 
 
 def cores(spark: SparkSession) -> int:
