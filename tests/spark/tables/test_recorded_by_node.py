@@ -72,7 +72,10 @@ def test_a_recorded_folder_can_be_tested_and_packed(
     account = found.accounts["ward"]
     assert account.is_conserved
     assert account.loss > 0
-    packed = frame.transform(pack(WARD, key="topic", order=["ts", "seq"], level=1)).collect()
+    frame = frame.transform(pack(WARD, key="topic", order=["ts", "seq"], level=1))
+    packed = frame.collect()
+    sizes = frame.where("kind = 'event'").selectExpr("transform(map_entries(properties), e -> e.value) as v")
+    assert {tuple(row["v"]) for row in sizes.collect()} == {("0", "again")}  # both of one name
     kept = [row for row in packed if row["digest"] is None]
     assert len(kept) == EVENTS // 40
     assert sum(row["digest"]["count"] for row in packed if row["digest"] is not None) == EVENTS - len(kept)

@@ -81,7 +81,7 @@ class QueueColumns:
 
     def restored(self, name: str, found: Column) -> Column:
         """A column of the result as it came."""
-        return sf.map_from_entries(found) if name in self.entries else found
+        return _map_of(found) if name in self.entries else found
 
     def tie(self) -> Column:
         """Hash of all columns of a row."""
@@ -175,6 +175,24 @@ def _find(schema: st.StructType, name: str) -> None:
     kind = schema[name].dataType
     if not sortable(kind):
         raise InputError(f"column '{name}' is {kind.simpleString()}, which cannot name a queue or order it")
+
+
+def _map_of(entries: Column) -> Column:
+    """A map of its entries, also of those that have a key twice, as user properties may.
+
+    Spark refuses to make such a map, but reads it from JSON. Rare rows take that way.
+    """
+
+    def member(entry: Column) -> Column:
+        alone = sf.to_json(
+            sf.create_map(entry.getField("key"), entry.getField("value")), {"ignoreNullFields": "false"}
+        )
+        return sf.substring(alone, sf.lit(2), sf.length(alone) - 2)
+
+    keys = sf.transform(entries, lambda entry: entry.getField("key"))
+    text = sf.concat(sf.lit("{"), sf.array_join(sf.transform(entries, member), ","), sf.lit("}"))
+    twice = sf.size(sf.array_distinct(keys)) < sf.size(keys)
+    return sf.when(twice, sf.from_json(text, "map<string,string>")).otherwise(sf.map_from_entries(entries))
 
 
 def _hashable(schema: st.StructType) -> Iterator[Column]:
