@@ -66,8 +66,8 @@ def run(
     *,
     engine: Annotated[
         str,
-        typer.Option("--engine", help="How the tables are run: plain, in an ordinary Spark session."),
-    ] = "plain",
+        typer.Option("--engine", help="spark: by spark-pipelines; plain: the same tables without it."),
+    ] = "spark",
     every: Annotated[
         str | None,
         typer.Option("--every", metavar="TIME", help="Run again at this interval, as 10m, until stopped."),

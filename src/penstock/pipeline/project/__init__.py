@@ -7,8 +7,8 @@ catalogue.py     every table with its columns
 expectations.py  conditions on rows
 bronze.py        what nodes recorded
 silver.py        packed events, factors, flows, effects
-gold.py          reservations, health, report
-decisions.py     allocation, advice, policies; new versions of control tables
+gold.py          allocation, reservations, health, report
+decisions.py     advice and policies; new versions of control tables
 plain.py         the definitions in an ordinary session
 run.py           one run, by either engine
 runs.py          what runs did; which files are in bronze

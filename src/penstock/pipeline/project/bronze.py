@@ -10,7 +10,9 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
+from penstock.pipeline.compile.queue_columns import told
 from penstock.pipeline.project.catalogue import RECORDED, TABLES, recorded_schema
 from penstock.pipeline.project.expectations import checked, dropped
 
@@ -84,7 +86,8 @@ def _bad_files(spark: SparkSession, project: Project, kind: str) -> DataFrame:
     files = spark.readStream.format("binaryFile").schema(_FILES).load(_pattern(project.sources(kind)))
     # The schema as text: a Spark type does not travel to the workers of every kind of session.
     types = {one.name: one.kind.simpleString() for one in RECORDED[kind]}
-    found = files.select("path").mapInArrow(partial(_tried, types=types), "path string, reason string")
+    paths = told(files.select("path"), st.StructType([_PROBLEMS["path"]]))
+    found = paths.mapInArrow(partial(_tried, types=types), _PROBLEMS)
     return found.select(
         sf.lit(kind).alias("table"),
         sf.col("path").alias("file"),
@@ -95,6 +98,12 @@ def _bad_files(spark: SparkSession, project: Project, kind: str) -> DataFrame:
 
 _FILES: Final = "path string, modificationTime timestamp, length bigint, content binary"
 """Columns of Spark's format for files as they are; the content is not read, because it is not selected."""
+
+
+_PROBLEMS: Final = st.StructType(
+    [st.StructField("path", st.StringType()), st.StructField("reason", st.StringType())]
+)
+"""A schema as text would have to be parsed by Spark, which a pipeline's function must not ask for."""
 
 
 def _tried(batches: Iterator[pa.RecordBatch], *, types: Mapping[str, str]) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,6 @@
-"""Gold tables that are decided on the driver: how often to poll, which policies to install.
+"""Gold tables that are decided on the driver: which policies are advised, and which are installed.
 
-An allocation is solved, a policy is advised and replayed. Then the control tables get new versions, which
+A policy is learned and replayed, which takes many queries. Then the control tables get new versions, which
 nodes follow. Advice goes through a gate: it is learned in one run (`shadow`), and a later run replays it on
 events that it has not seen, beside the baselines; only if it `held` it becomes a policy of its receivers.
 """
@@ -16,15 +16,12 @@ from penstock import limits
 from penstock.core.backtest.settings import BASELINES, Candidate, Settings
 from penstock.core.queues import drain
 from penstock.errors import GoalMissed, InputError
-from penstock.model.instant import to_us
 from penstock.pipeline.connector.control_sink import FORMAT, register_control
 from penstock.pipeline.jobs.advise.advice import advise
 from penstock.pipeline.jobs.advise.profile import AdviceRequest
 from penstock.pipeline.jobs.advise.verdict import verdict
-from penstock.pipeline.jobs.allocation import AllocationTerms, allocated
 from penstock.pipeline.jobs.backtest.replay import backtested
 from penstock.pipeline.project.catalogue import CONTROL, TABLES
-from penstock.pipeline.project.settings import scheme_of
 from penstock.pipeline.project.silver import once, recent
 from penstock.pipeline.tables.control_tables import newest_version
 from penstock.policy.text import forms
@@ -60,16 +57,14 @@ def decide(
     """Bring the decided tables up to date; return the control tables with a new version, and its number."""
     register_control(spark)
     before = {name: _number(project, name) for name in CONTROL}
-    _allocate(spark, project)
-    done("allocation", 1, 4)
     advice = _advise(spark, project)
     _save(spark, advice, "policy_advice")
-    done("policy_advice", 2, 4)
+    done("policy_advice", 1, 3)
     _save(spark, _installed(project, advice), "policies")
-    done("policies", 3, 4)
+    done("policies", 2, 3)
     for name in CONTROL:
         _publish(spark.read.table(name), project, name)
-    done("control tables", 4, 4)
+    done("control tables", 3, 3)
     after = {name: _number(project, name) for name in CONTROL}
     return {name: number for name, number in after.items() if number != before[name]}
 
@@ -91,41 +86,7 @@ def _save(spark: SparkSession, rows: Sequence[Any], name: str) -> None:
     """Write a small table whose rows are on the driver."""
     schema = TABLES[name].schema
     made = [tuple(getattr(row, field) for field in schema.names) for row in rows]
-    _replace(spark.createDataFrame(made, schema), name)
-
-
-def _replace(frame: DataFrame, name: str) -> None:
-    frame.write.format("parquet").mode("overwrite").saveAsTable(name)
-
-
-# -- allocation ----------------------------------------------------------------------------------------------
-
-
-def _allocate(spark: SparkSession, project: Project) -> None:
-    factors = spark.read.table("channel_factors")
-    totals = factors.agg(sf.count(sf.lit(1)), sf.sum(sf.greatest("subscribers", sf.lit(1)))).head()
-    assert totals is not None
-    if not totals[0]:
-        _replace(spark.createDataFrame([], TABLES["allocation"].schema), "allocation")
-        return
-    own = project.settings.allocation
-    scheme, target_us = scheme_of(own)
-    budget = None
-    if target_us is None and own.polls_per_s:
-        # More than every subscriber alone would make is not allowed by the solver, and of no use.
-        budget = min(float(totals[1]), own.polls_per_s * own.interval_s)
-    terms = AllocationTerms(
-        tau_us=to_us(own.interval_s),
-        least_us=to_us(own.least_s),
-        most_us=to_us(own.most_s),
-        scheme=scheme,
-        budget=budget,
-        target_us=target_us,
-    )
-    # As on a node: a channel without a known subscriber counts as one.
-    counted = factors.withColumn("subscribers", sf.greatest("subscribers", sf.lit(1)))
-    found = allocated(counted, terms).frame
-    _replace(found.where("url <> ''").select(*TABLES["allocation"].names), "allocation")
+    spark.createDataFrame(made, schema).write.format("parquet").mode("overwrite").saveAsTable(name)
 
 
 # -- policies ------------------------------------------------------------------------------------------------
@@ -163,8 +124,7 @@ def _known(spark: SparkSession) -> list[AdviceRow]:
 def _events_of(spark: SparkSession, project: Project, own: AdviceSettings) -> DataFrame:
     """The last days' events that a class of receivers gets."""
     events = spark.read.table("events").where(_matches(own.filter))
-    days = events.transform(recent(project.settings.days)).transform(once)
-    return days.drop("day", "file", "broken")
+    return events.transform(recent(project.settings.days, "events")).transform(once)
 
 
 def _matches(filter_: str) -> Column:

@@ -65,9 +65,15 @@ def arrivals() -> DataFrame:
 # -- silver --------------------------------------------------------------------------------------------------
 
 
+# From the files, and made before Spark asks for it: it analyses what comes before a grouped map with state,
+# which is not allowed inside a table's function.
+_events = bronze.recorded(spark, project, "events", EXPECTED["events"])
+_packed = _events.transform(silver.packed(project))
+
+
 @dp.table(comment=TABLES["packed"].about)
 def packed() -> DataFrame:
-    return spark.readStream.table("events").transform(silver.packed(project))
+    return _packed
 
 
 @dp.table(comment=TABLES["digests"].about)
@@ -92,6 +98,11 @@ def filter_effect() -> DataFrame:
 
 
 # -- gold ----------------------------------------------------------------------------------------------------
+
+
+@dp.materialized_view(comment=TABLES["allocation"].about)
+def allocation() -> DataFrame:
+    return spark.read.table("channel_factors").transform(gold.allocation(project))
 
 
 @dp.materialized_view(comment=TABLES["reservations"].about)

@@ -1,6 +1,6 @@
-"""Gold tables that are queries: reservations, health, the daily report.
+"""Gold tables that are queries: allocation, reservations, health, the daily report.
 
-The other gold tables need a solver or a backtest on the driver: `decisions.py`.
+The other gold tables need many queries and a verdict: `decisions.py`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,43 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
+from penstock.model.instant import to_us
+from penstock.pipeline.jobs.allocation import AllocationTerms
+from penstock.pipeline.jobs.allocation import allocation as solved_allocation
 from penstock.pipeline.jobs.flows import reservations as to_reserve
 from penstock.pipeline.project.catalogue import RECORDED, TABLES
+from penstock.pipeline.project.settings import scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from penstock.pipeline.project.settings import Project
+
+
+def allocation(project: Project) -> Callable[[DataFrame], DataFrame]:
+    """How often each channel is polled, from `channel_factors`, as the control table that nodes follow."""
+    own = project.settings.allocation
+    scheme, target_us = scheme_of(own)
+    limited = target_us is None and own.polls_per_s
+    solve = solved_allocation(
+        AllocationTerms(
+            tau_us=to_us(own.interval_s),
+            least_us=to_us(own.least_s),
+            most_us=to_us(own.most_s),
+            scheme=scheme,
+            budget=own.polls_per_s * own.interval_s if limited else None,
+            target_us=target_us,
+        )
+    )
+
+    def transform(factors: DataFrame) -> DataFrame:
+        # As on a node: a channel without a known subscriber counts as one.
+        known = factors.where("url <> ''").withColumn("subscribers", sf.greatest("subscribers", sf.lit(1)))
+        return known.transform(solve).select(*TABLES["allocation"].names)
+
+    return transform
 
 
 def reservations(flows: DataFrame) -> DataFrame:

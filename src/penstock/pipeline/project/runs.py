@@ -65,14 +65,13 @@ def checkpoint_root(project: Project) -> Path:
 
 
 def files_read(project: Project, table: str) -> set[str]:
-    """Files of recorders that are in a bronze table, from its committed triggers."""
+    """Files of recorders that are in a table, from its committed triggers."""
     found: set[str] = set()
     for place in checkpoint_root(project).glob(f"*/*/{table}/{table}/*"):
         commits = [int(one.name) for one in (place / "commits").glob("[0-9]*") if one.name.isdigit()]
         last = max(commits, default=-1)
-        for row in _log(place / "sources" / "0"):
-            if row.get("batchId", 0) <= last:
-                found.add(_path(row["path"]))
+        for source in (place / "sources").glob("[0-9]*"):
+            found.update(_path(row["path"]) for row in _log(source) if row.get("batchId", 0) <= last)
     return found
 
 
@@ -181,9 +180,13 @@ def _complete(project: Project, kind: str) -> list[Path]:
 
 
 def mark_taken(project: Project) -> None:
-    """Tell each recorder up to which of its files bronze has everything, so that it may delete them."""
+    """Tell each recorder up to which of its files every table has them, so that it may delete them."""
+    tried = files_read(project, "quarantine")
+    packed = files_read(project, "packed")
     for kind in RECORDED:
-        read = files_read(project, kind)
+        read = files_read(project, kind) & tried
+        if kind == "events":
+            read &= packed
         for folder in project.sources(kind):
             if not folder.is_dir():
                 continue
