@@ -395,6 +395,30 @@ async def test_a_subscription_that_goes_back_survives_a_restart(tmp_path: Path) 
         await peer.settled()
 
 
+async def test_a_subscription_that_goes_back_may_be_asked_for_again() -> None:
+    async with streams_node() as running:
+        peer = await running.connect("s", receive_maximum=1, **KEPT)
+        await peer.subscribe("orders/#", qos=2)
+        await publish(running, *numbers(0, 4), qos=2)
+        first = await peer.expect(Publish)
+        tick = stamp_of(first.properties.user)
+        assert tick is not None
+        # It goes back as soon as nothing is in flight; the client, started anew, does not know that.
+        await peer.subscribe("orders/#", qos=2, user=(("start", str(tick[1])),))
+        await peer.subscribe("orders/#", qos=2)
+        peer.send(Pubrec(first.packet_id))
+        await peer.expect(Pubrel)
+        peer.send(Pubcomp(first.packet_id))
+        found = []
+        while len(found) < 4:
+            message = await peer.expect(Publish)
+            found.append(message.payload)
+            peer.send(Pubrec(message.packet_id))
+            await peer.expect(Pubrel)
+            peer.send(Pubcomp(message.packet_id))
+        assert found == numbers(0, 4)
+
+
 async def test_what_the_log_has_let_go_is_told(caplog: pytest.LogCaptureFixture) -> None:
     async with streams_node() as running:
         peer = await running.connect("s", **KEPT)

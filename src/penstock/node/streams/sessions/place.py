@@ -165,7 +165,7 @@ class SessionPlace:
             self.starts.pop(filter_, None)
             self.lenient = True
             return True
-        elif start is not None or filter_ not in self.starts:
+        elif start is not None or not (filter_ in self.starts or filter_ in self.rewound):
             self.rewound.pop(filter_, None)
             self.starts[filter_] = max(0, now if start is None else min(start, now))
         return False
