@@ -81,7 +81,12 @@ def test_the_wheel_holds_the_product_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
     inside = {name.partition("/")[0] for name in names}
-    assert inside == {"penstock", next(name for name in inside if name.endswith(".dist-info"))}
+    # Spark looks for the module of a format at the top.
+    assert inside == {
+        "penstock",
+        "pyspark_penstock.py",
+        next(name for name in inside if name.endswith(".dist-info")),
+    }
     assert "penstock/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert [name for name in names if "lab" in name.split("/") or "tests" in name.split("/")] == []

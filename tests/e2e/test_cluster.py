@@ -184,10 +184,14 @@ async def test_a_killed_node_loses_at_most_what_was_on_its_way_and_says_so(tmp_p
         async with n2.client("phone", session_expiry_s=600, clean_start=False) as phone:
             taking = asyncio.create_task(take(await phone.subscribe("a", qos=1), got, []))
             events = (await n1.status())["events"]
-            await reaches(got, 150 - events["abandoned"], also=[])
+            async with asyncio.timeout(120):
+                while len(set(got)) < 150 - events["abandoned"]:
+                    await asyncio.sleep(0.02)
             taking.cancel()
         assert set(range(50)) | set(range(100, 150)) <= set(got)
-        assert got == sorted(set(got))
+        # What the killed node had sent comes again if it did not write down the acknowledgement.
+        assert list(dict.fromkeys(got)) == sorted(set(got))
+        assert all(number < 50 for number in got if got.count(number) > 1)
         assert events["accepted"] == 150 == events["handed"] + events["abandoned"]
 
 
@@ -283,9 +287,12 @@ async def test_the_guide_can_be_followed(tmp_path: Path) -> None:
             await said(*command, folder=tmp_path)
         heard, _ = await asyncio.wait_for(listening.communicate(), 120)
         assert re.findall(rb'ward/(\d) \{"pulse": (\d+)\}', heard) == [(b"1", b"71"), (b"2", b"93")]
-        shown = await said(*status, folder=tmp_path)
+        async with asyncio.timeout(120):  # nodes acknowledge each other now and then
+            shown = ""
+            while "0 in flight + 0 abandoned" not in " ".join(shown.split()):
+                shown = await said(*status, folder=tmp_path)
+                await asyncio.sleep(0.1)
         assert "cluster ward, node n1" in shown
-        assert "0 in flight + 0 abandoned" in shown
     finally:
         for process in processes:
             if process.returncode is None:

@@ -37,7 +37,7 @@ def test_served_flows_are_shown_and_a_node_without_slots_shows_no_table(looking:
             thread.start()
             try:
                 page = looking.new_page()
-                page.goto(node.http)
+                page.goto(f"{node.http}#/flows")
                 expect(page.locator("#live")).to_have_text("live", timeout=120_000)
                 if slots:
                     row = page.locator("#flow-rows tr", has_text="beat")
@@ -45,8 +45,8 @@ def test_served_flows_are_shown_and_a_node_without_slots_shows_no_table(looking:
                     expect(row).to_contain_text("sensor")
                     expect(page.locator("#flows-count")).to_contain_text("1 served")
                 else:
-                    expect(page.locator("#flows")).to_be_hidden()
-                    expect(page.locator("#flows-link")).to_be_hidden()
+                    expect(page.locator("#link-access")).to_be_visible()
+                    expect(page.locator("#link-flows")).to_be_hidden()
                 page.close()
             finally:
                 stop.set()

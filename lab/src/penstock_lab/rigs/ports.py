@@ -12,7 +12,7 @@ import os
 import socket
 from pathlib import Path
 from tempfile import gettempdir
-from typing import IO, Final
+from typing import Final
 
 from penstock.errors import NodeError
 
@@ -22,7 +22,8 @@ RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 END: Final = 32_768
 """The range of the kernel begins here where nothing else is known."""
 
-_locks: list[IO[str]] = []
+_locks: list[int] = []
+"""Open files, closed when the process ends."""
 
 
 def free_port() -> int:
@@ -34,12 +35,12 @@ def free_port() -> int:
     begin = os.getpid() * 101 + len(_locks)  # processes begin apart: few ports are tried twice
     for number in range(begin, begin + count):
         port = FIRST + number % count
-        lock = (folder / str(port)).open("w")
+        lock = os.open(folder / str(port), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             socket.create_server((HOST, port)).close()
         except OSError:
-            lock.close()
+            os.close(lock)
         else:
             _locks.append(lock)
             return port

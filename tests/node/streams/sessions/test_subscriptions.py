@@ -409,7 +409,7 @@ async def test_a_subscription_that_goes_back_may_be_asked_for_again() -> None:
         peer.send(Pubrec(first.packet_id))
         await peer.expect(Pubrel)
         peer.send(Pubcomp(first.packet_id))
-        found = []
+        found: list[bytes] = []
         while len(found) < 4:
             message = await peer.expect(Publish)
             found.append(message.payload)
