@@ -62,5 +62,6 @@ def test_streams_and_neighbours_are_shown_and_a_node_without_them_shows_no_table
         page.goto(node.http)
         expect(page.locator("#live")).to_have_text("live", timeout=120_000)
         expect(page.locator("#link-access")).to_be_visible()
-        expect(page.locator("#link-streams")).to_be_hidden()
+        for name in ("streams", "cluster", "pipeline"):
+            expect(page.locator(f"#link-{name}")).to_be_hidden()
         page.close()

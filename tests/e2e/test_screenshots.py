@@ -72,6 +72,18 @@ def streams(page: Page, _: Scene) -> None:
     expect(page.locator("#stream-rows")).to_contain_text("orders", timeout=SLOW_MS)
 
 
+def cluster(page: Page, _: Scene) -> None:
+    expect(page.locator("#cluster-verdict")).to_have_text("✓ every event accounted for", timeout=SLOW_MS)
+    expect(page.locator("#cluster-count")).to_have_text("2 of 2 nodes here · cluster ward", timeout=SLOW_MS)
+    nodes = page.locator("#cluster-nodes tr")
+    expect(nodes.nth(0)).to_contain_text("n1 (this one)hereeast")
+    expect(nodes.nth(1)).to_contain_text("west")
+    link = page.locator("#cluster-links td")
+    expect(link.nth(1)).to_have_text("up")
+    expect(link.nth(2)).to_have_text("1 filter")
+    expect(link.nth(5)).to_have_text(re.compile("[1-9]"))
+
+
 def channels(page: Page, _: Scene) -> None:
     expect(page.locator("#channel-rows .tags .chip")).to_have_text(["trains", "daily"], timeout=SLOW_MS)
     page.locator("#channel-rows .who button").click(timeout=SLOW_MS)
@@ -99,6 +111,15 @@ def flows(page: Page, scene_: Scene) -> None:
     expect(page.locator("#flows-count")).to_contain_text("1 silent")
 
 
+def pipeline(page: Page, _: Scene) -> None:
+    cells = page.locator("#table-rows td")
+    expect(cells.nth(1)).to_have_text("in use", timeout=SLOW_MS)
+    assert cells.all_text_contents()[2:7] == ["2", "2", "1", "0", "1"]
+    expect(page.locator("#table-changes")).to_contain_text("policies, version 2 · 2 classes of receivers")
+    expect(page.locator("#table-changes ins")).to_contain_text("kiosks kiosk-* ward/#")
+    expect(page.locator("#table-changes li")).to_have_count(2)
+
+
 STATES: Final = (("silent", ""), ("refused", "no capacity"), ("served", ""), ("served", ""))
 
 
@@ -118,7 +139,8 @@ def api(page: Page, _: Scene) -> None:
 
 
 PAGES: Final[tuple[Callable[[Page, Scene], None], ...]] = (
-    overview, clients, topics, messages, policies, streams, channels, notifications, flows, access, api,
+    overview, clients, topics, messages, policies, streams, cluster, channels, notifications, flows, pipeline,
+    access, api,
 )  # fmt: skip
 
 CONTRAST: Final = """

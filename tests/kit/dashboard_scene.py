@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 import paho.mqtt.client as paho
+import pyarrow as pa
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from penstock.pipeline.tables.control_tables import write_version
+from penstock_lab.rigs.ports import free_port
 from tests.kit.dashboard_node import Node
 
 if TYPE_CHECKING:
@@ -50,7 +53,20 @@ notify:
   networks: [127.0.0.0/8]
   webhook: {enabled: true}
   feeds: {enabled: true}
+policy_table: control/policies
+cluster: {name: ward, node: n1, zone: east, listen: "tcp/127.0.0.1:%d"}
 """
+
+OTHER = """
+listeners: [{port: 0}]
+http: {port: 0}
+data: ""
+cluster: {name: ward, node: n2, zone: west, listen: "tcp/127.0.0.1:%d", join: ["tcp/127.0.0.1:%d"]}
+"""
+"""The second node of the cluster."""
+
+LATEST = "name: {0}\nlevels:\n  - keep: {{latest: {1}}}\n"
+"""A policy of the control table."""
 
 
 def wait(done: Callable[[], bool], meanwhile: Callable[[], object] = lambda: time.sleep(0.02)) -> None:
@@ -177,15 +193,45 @@ class Sensors:
         closed(self._client)
 
 
+def publish_policies(folder: Path, *rows: tuple[str, str, str], note: str = "") -> None:
+    """Write the next version of the control table `policies`: names, clients and texts."""
+    names, clients, texts = (list(column) for column in zip(*rows, strict=True))
+    table = pa.table({"name": names, "client": clients, "filter": ["ward/#"] * len(rows), "policy": texts})
+    write_version(table, folder, name="policies", note=note)
+
+
+@contextmanager
+def other_node(folder: Path, seed: int) -> Iterator[None]:
+    """A second node of the cluster, with a reader of what is published at the first."""
+    folder.mkdir()
+    with ExitStack() as stack:
+        node = Node(folder, settings=OTHER % (free_port(), seed))
+        stack.callback(node.close)
+        reader = connected(node.mqtt_port, "display at the gate")
+        stack.callback(closed, reader)
+        reader.subscribe("home/#")
+        yield
+
+
 @contextmanager
 def scene(folder: Path) -> Iterator[Scene]:
-    """A node with a slow phone, a stream, a flow, a page that has changed, and who is told of it."""
+    """A node with a slow phone, a stream, a flow, a page that has changed, and who is told of it; a second
+    node in its cluster; and a control table with a second version."""
     with ExitStack() as stack:
         site = Site()
         stack.callback(site.close)
-        node = Node(folder, settings=SETTINGS)
+        control, seed = folder / "control" / "policies", free_port()
+        publish_policies(control, ("dashboards", "dash-*", LATEST.format("dashboards", 20)))
+        node = Node(folder, settings=SETTINGS % seed)
         stack.callback(node.close)
+        publish_policies(
+            control,
+            ("dashboards", "dash-*", LATEST.format("dashboards", 50)),
+            ("kiosks", "kiosk-*", LATEST.format("kiosks", 5)),
+            note="2 classes of receivers, after a shadow backtest",
+        )
         found = Scene(node, site)
+        stack.enter_context(other_node(folder / "n2", seed))
         reader = connected(node.mqtt_port, "wall display")
         stack.callback(closed, reader)
         reader.subscribe([("ward/#", 0), ("home/#", 0), ("orders/#", 1)])
@@ -203,4 +249,6 @@ def scene(folder: Path) -> Iterator[Scene]:
         wait(lambda: found.ask("/notify")["sent"] > 0)
         wait(lambda: bool(found.ask("/slow")["subscriptions"]))
         wait(lambda: bool(found.ask("/flows")["flows"]))
+        wait(lambda: found.ask("/tables")["tables"][0]["version"] == 2)
+        wait(lambda: found.ask("/cluster")["status"]["total"]["handed"] > 0)
         yield found

@@ -88,9 +88,11 @@ async def test_the_api_shows_version_age_and_change(tmp_path: Path) -> None:
     publish(table, ("one", "*", "#", KEEP.format("one")))
     async with running() as node:
         assert (await node.get("/tables"))["tables"] == []
+        assert (await node.get("/status"))["parts"] == []
         follower = policy_follower(str(table), node.broker.take_policies)
         node.observed.tables.append(follower)
         await follower.look()
+        assert (await node.get("/status"))["parts"] == ["tables"]
         found: dict[str, Any] = await node.get("/tables")
         (shown,) = found["tables"]
         assert (shown["table"], shown["version"], shown["added"]) == ("policies", 1, 1)

@@ -84,7 +84,7 @@ class Overview(msgspec.Struct, frozen=True, gc=False):
     faults: tuple[str, ...] = ()
     """What does not work at the moment: the disk, the recorder, a control table, a stream."""
     parts: tuple[str, ...] = ()
-    """Parts of the node that are on: channels, cluster, flows, notify, recorder, streams."""
+    """Parts of the node that are on: channels, cluster, flows, notify, recorder, streams, tables."""
 
 
 class ClientRow(msgspec.Struct, frozen=True, gc=False):

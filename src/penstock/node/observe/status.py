@@ -45,7 +45,7 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     def parts(self) -> tuple[str, ...]:
         """Names of the parts that are on, besides the broker."""
         names = (name for name in self.__struct_fields__ if name != "broker")
-        return tuple(sorted(name for name in names if getattr(self, name) is not None))
+        return tuple(sorted(name for name in names if getattr(self, name) not in (None, ())))
 
     @property
     def faults(self) -> tuple[str, ...]:

@@ -26,8 +26,10 @@ export function showHeader(node) {
 
 /** The node does not answer: nothing is known to add up. */
 export function showUnknown() {
-  $("account").dataset.balanced = "unknown";
-  write($("account-verdict"), "? not known: the node is down");
+  for (const account of document.querySelectorAll(".account")) {
+    account.dataset.balanced = "unknown";
+    write(account.querySelector(".verdict"), "? not known: the node is down");
+  }
 }
 
 /** Streams have an account of their own: what was published is in the log until all readers have it. */

@@ -13,17 +13,21 @@ import { page as access } from "./access.js";
 import { page as api } from "./api.js";
 import { page as channels } from "./channels.js";
 import { page as clients } from "./clients.js";
+import { page as cluster } from "./cluster.js";
 import { page as flows } from "./flows.js";
 import { page as messages } from "./messages.js";
 import { page as notifications } from "./notifications.js";
 import { page as overview } from "./overview.js";
+import { page as pipeline } from "./pipeline.js";
 import { page as policies } from "./policies.js";
 import { state } from "./state.js";
 import { page as streams } from "./streams.js";
 import { page as topics } from "./topics.js";
 import { $, h } from "./write.js";
 
-const PAGES = [overview, clients, topics, messages, policies, streams, channels, notifications, flows, access, api];
+const PAGES = [
+  overview, clients, topics, messages, policies, streams, cluster, channels, notifications, flows, pipeline, access, api,
+];
 
 let current = null;
 

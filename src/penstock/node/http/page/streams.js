@@ -2,13 +2,13 @@
 
 import { get } from "./ask.js";
 import { bytes, duration, plural, rate, whole } from "./figures.js";
-import { $, h, keyed, tone, write } from "./write.js";
+import { $, columns, rows, write } from "./write.js";
 
 const SHOWN = 50;
-const STREAM = ["", "Host", "State", "Log", "Commits", "Rate", "Messages", "Behind", "Readers"];
-const CONSUMER = ["", "User", "State", "Behind"];
+const STREAM = columns(["Stream", "Host", "State"], ["Log", "Commits", "Rate", "Messages", "Behind", "Readers"]);
+const CONSUMER = columns(["Consumer", "User", "State"], ["Behind"]);
+const NEIGHBOUR = columns(["Neighbour", "State"], ["Queue", "Sent", "Received", "Dropped", "Reconnects"]);
 const TICK_US = 1000 / 1024;
-const NEIGHBOUR = ["", "State", "Queue", "Sent", "Received", "Dropped", "Reconnects"];
 
 export const page = { name: "streams", title: "Streams", part: "streams", show: showStreams };
 
@@ -21,22 +21,13 @@ async function showStreams() {
   $("streams-none").hidden = streams.length > 0;
   $("streams-faults").hidden = !faults.length;
   write($("streams-faults"), faults.join("; "));
-  rows($("stream-rows"), streams, STREAM, 3, streamCells, ({ state }) => (
+  rows($("stream-rows"), streams, STREAM, streamCells, 2, ({ state }) => (
     state === "stopped" ? "bad" : state === "live" ? null : "warn"));
   const consumers = streams.flatMap(consumersOf);
   $("consumers").hidden = !consumers.length;
-  rows($("consumer-rows"), consumers, CONSUMER, 3, consumerCells, ({ connected }) => (connected ? null : "warn"));
+  rows($("consumer-rows"), consumers, CONSUMER, consumerCells, 2, ({ connected }) => (connected ? null : "warn"));
   $("neighbours").hidden = !neighbours.length;
-  rows($("neighbour-rows"), neighbours, NEIGHBOUR, 2, neighbourCells, ({ state }) => (state === "down" ? "bad" : null));
-}
-
-function rows(parent, found, labels, texts, cellsOf, toneOf) {
-  keyed(parent, found, ({ name }) => name,
-    () => h("tr", {}, ...labels.map((label, n) => h("td", { class: n < texts ? "" : "number", "data-label": label || null }))),
-    (line, row) => {
-      cellsOf(row).forEach((text, n) => write(line.children[n], text));
-      tone(line.children[texts - 1], toneOf(row));
-    });
+  rows($("neighbour-rows"), neighbours, NEIGHBOUR, neighbourCells, 1, ({ state }) => (state === "down" ? "bad" : null));
 }
 
 function streamCells({ name, topics, host, hosted, state, log, lag_s, rate: bound, held, published, delivered, readers }) {

@@ -41,3 +41,23 @@ export function keyed(parent, things, key, make, update) {
   }
   for (const child of before.values()) child.remove();
 }
+
+/** The columns of a table as [heading, class] pairs: texts, then figures, which are aligned to the right. */
+export const columns = (texts, figures) => [...texts.map((head) => [head, ""]), ...figures.map((head) => [head, "number"])];
+
+/** A table without rows yet, whose body has this id. */
+export function table(id, heads) {
+  return h("div", { class: "scroll" }, h("table", { class: "clients" },
+    h("thead", {}, h("tr", {}, ...heads.map(([head, kind]) => h("th", { scope: "col", class: kind === "number" ? kind : "" }, head)))),
+    h("tbody", { id })));
+}
+
+/** Show things with a name as rows of texts; the cell at `place` has the tone. A phone has the headings beside the cells. */
+export function rows(body, found, heads, cellsOf, place, toneOf) {
+  keyed(body, found, ({ name }) => name,
+    () => h("tr", {}, ...heads.map(([head, kind], n) => h("td", { class: kind, "data-label": n ? head : null }))),
+    (line, row) => {
+      cellsOf(row).forEach((text, n) => write(line.children[n], text));
+      tone(line.children[place], toneOf(row));
+    });
+}
