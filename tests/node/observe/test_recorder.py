@@ -379,3 +379,22 @@ async def test_its_figures_are_among_the_metrics(tmp_path: Path) -> None:
         shown = metrics.text(observed.status())[0].decode()
         assert 'penstock_recorder_events{fate="seen"} 3.0' in shown
         assert "penstock_recorder_paused 0.0" in shown
+
+
+def test_samples_of_a_node_without_a_data_folder_lie_beside_its_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+
+    async def scenario() -> None:
+        async with node() as running:
+            settings = RecorderSettings(topics=("a/#",), folder=str(tmp_path / "there" / "events"))
+            recorder = Recorder(settings, "")
+            recorder.start(running.broker)
+            await recorder.close()
+
+    run(scenario())
+    assert list(here.iterdir()) == []
+    assert sorted(each.name for each in (tmp_path / "there").iterdir()) == ["events", "traces"]

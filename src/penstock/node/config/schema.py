@@ -213,7 +213,7 @@ class RecorderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Events that may wait for the disk; further ones are dropped and counted."""
     traces_s: Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"unit": SECONDS})] = 10.0
     """Interval between samples of the receivers' queues, which a recorder that is on writes to `traces` below
-    the data folder; 0: none."""
+    the data folder, or beside `folder` if there is none; 0: none."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -89,9 +89,12 @@ class Recorder:
     def __init__(self, settings: RecorderSettings, data: str) -> None:
         """Open the folder; MissingTool or NodeError if nothing can be recorded to it."""
         self._topics = settings.topics
-        self._recording = Recording(Path(data) / settings.folder, EVENTS, settings)
+        folder = Path(data) / settings.folder
+        self._recording = Recording(folder, EVENTS, settings)
         self._traces_s = settings.traces_s
-        self._traces = Recording(Path(data) / TRACES.name, TRACES, settings) if settings.traces_s else None
+        # A node without a data folder has been given the folder for events; samples lie beside it.
+        beside = (Path(data) if data else folder.parent) / TRACES.name
+        self._traces = Recording(beside, TRACES, settings) if settings.traces_s else None
         self._background = Background()
         self._taps: list[Tap] = []
         self._last: Event | None = None
