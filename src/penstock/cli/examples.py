@@ -65,7 +65,7 @@ EXAMPLES: Final[dict[str, str]] = {
 """Examples by command."""
 
 VALUES: Final = {"PAGE": PAGE, "NAME": "home", "FILE": "ward.yaml", "STREAM": "orders", "CONSUMER": "billing"}
-"""What stands for an argument in examples that are made."""
+"""The word that examples show in the place of an argument."""
 
 
 def illustrate(command: Command, path: str) -> None:

@@ -33,9 +33,9 @@ class BenchmarkRow:
     goal: float | None = None
     """The smallest ratio we want; None if stated for information only."""
     note: str = ""
-    """What to know when reading the row."""
+    """A remark for readers of the row."""
     fails_if: str = ""
-    """What would make the row miss its goal, as far as a cause can be named."""
+    """The cause that would make the row miss its goal, as far as one can be named."""
     less: bool = False
     """Whether less is better, as for times: the ratio is rival/ours then, else ours/rival."""
 

@@ -31,7 +31,7 @@ class Claim:
     ok: bool | None
     """Whether the claim holds here; None if stated for information and not judged."""
     note: str = ""
-    """What to know when reading it; of a judged row also what would make it fail."""
+    """A remark for readers; of a judged row also what would make it fail."""
 
     def __post_init__(self) -> None:
         assert self.ok is None or FAILS in self.note, f"nothing says what would make '{self.what}' fail"

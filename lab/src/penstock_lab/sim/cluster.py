@@ -40,7 +40,7 @@ LEASE_US: Final = to_us(limits.CLUSTER_LEASE_S)
 
 @dataclass(frozen=True, slots=True)
 class ClusterRun:
-    """What became of one run."""
+    """The outcome of one run."""
 
     seed: int
     problems: tuple[str, ...]
@@ -55,7 +55,7 @@ class ClusterRun:
 
 @dataclass(slots=True)
 class _Ledger:
-    """What one node, over all its incarnations, has sent to and got from another one."""
+    """Messages that one node, over all its incarnations, has sent to and got from another one."""
 
     past: LinkAccount = field(default_factory=LinkAccount)
     got: int = 0
@@ -76,7 +76,7 @@ class _Node:
         self.alive = False
         self.frozen = False
         self.stalled: list[Callable[[], None]] = []
-        """What happens to the node when it is no longer frozen."""
+        """Calls that wait for the node until it is no longer frozen."""
 
     def start(self) -> None:
         """Begin a new incarnation; subscriptions are kept, all else is lost."""

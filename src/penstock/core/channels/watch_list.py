@@ -35,7 +35,7 @@ class Watch:
     """Between polls; 0: as the node allocates."""
     paused: bool
     left_out: tuple[str, ...]
-    """What the list says and Penstock cannot do, in sentences."""
+    """Settings of the list that Penstock cannot follow, in sentences."""
 
 
 def read_watches(data: bytes) -> list[Watch]:

@@ -1,4 +1,4 @@
-"""What waits for a link: events in order, bounded; what does not fit is counted in digests by filter.
+"""The queue of a link: events in order, bounded; events beyond the bound are counted in digests by filter.
 
 The queue of a link is shared: an event waits, and crosses the link, once for all its receivers behind it. If
 the queue is full, the oldest events go. Each one is counted for every filter of the other node that matches
@@ -43,7 +43,7 @@ class Outgoing:
 
 
 class Taken(NamedTuple):
-    """What goes into one frame."""
+    """The items that go into one frame."""
 
     items: list[bytes]
     events: list[Outgoing]

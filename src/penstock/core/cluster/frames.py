@@ -1,4 +1,4 @@
-"""What goes over a link between two nodes, as bytes.
+"""Frames between two nodes, and their bytes.
 
 A frame is data with a number, or an acknowledgement. Data is a sequence of items, each with its length in
 front, so that the bytes of an event are made once for all links it goes over.
@@ -77,7 +77,7 @@ class Wants(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=3):
 
 
 class About(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=4):
-    """What a node says of itself."""
+    """A node's own description."""
 
     zone: Text
     clients: tuple[Text, ...]
@@ -132,7 +132,7 @@ class Data(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ack(msgspec.Struct, frozen=True, gc=False):
-    """What the other end has received."""
+    """Tells a sender how far the other end has received."""
 
     upto: int
     """All frames up to this one."""

@@ -1,4 +1,4 @@
-"""What a node wants of the others: the filters of its subscribers, told to each other node.
+"""The interest of a node: the filters of its subscribers, told to each other node.
 
 Changes have versions. A change is valid only for the version before it; a new link begins with all filters.
 So a node that was restarted, or that missed something, has either exactly the filters of the other one or
@@ -48,7 +48,7 @@ class OwnInterest:
             self._changed[filter_] = wanted
 
     def told(self) -> Wants:
-        """What to tell the other node now: everything the first time, then what has changed."""
+        """The filters to tell the other node now: all of them the first time, then the changes."""
         first = not self._version
         self._version += 1
         changed, self._changed = self._changed, {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Received(NamedTuple):
-    """What a frame has brought."""
+    """Items and news that a received frame contains."""
 
     items: list[Item]
     """New items in order; the owner handles them, then sends `acknowledgement`."""
@@ -152,7 +152,7 @@ class PeerLink:
         self.connected = False
 
     def renewed(self, *, now_us: Instant) -> list[bytes]:
-        """The same incarnation is in view again; returns the frames to send again."""
+        """Go on with an incarnation that was away; returns the frames to send again."""
         self.connected = True
         return self._sender.renewed(now_us=now_us)
 

@@ -33,7 +33,7 @@ class Sighting(NamedTuple):
 
 
 class Change(Enum):
-    """What a sighting means to the view."""
+    """How a sighting of a node changes the view."""
 
     NOTHING = "nothing"
     JOINED = "joined"
@@ -41,7 +41,7 @@ class Change(Enum):
     RESTARTED = "restarted"
     """Another incarnation of a node; the earlier one is given up."""
     BACK = "back"
-    """The same incarnation of a node that was away."""
+    """A node that was away is back, in the same incarnation."""
     AWAY = "away"
     STRANGER = "stranger"
     """A node of another cluster, of another version, or too many."""
@@ -61,7 +61,7 @@ class Member:
     """When it joined, or when it went away."""
     away: bool = False
     about: About | None = None
-    """What it says of itself; None until it has."""
+    """The description that the node sent; None until it came."""
 
 
 @dataclass(slots=True)

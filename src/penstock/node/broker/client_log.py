@@ -1,4 +1,4 @@
-"""What the log says about clients: who came, who left and why, and what the access list refused.
+"""Log lines about clients: who came, who left and why, and what the access list refused.
 
 A fleet that connects at once must not fill the disk with lines: they have a bound, and how many were left out
 is a line as well. Nothing here is asked about messages that are accepted.

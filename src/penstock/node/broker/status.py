@@ -245,7 +245,7 @@ class BrokerStatus(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What does not work at the moment, each with its consequence."""
+        """Faults at the moment, each with its consequence."""
         if self.store is None or not self.store.fault:
             return ()
         consequence = (

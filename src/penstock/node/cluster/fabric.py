@@ -1,4 +1,4 @@
-"""What a cluster needs of the network: who is there, and frames to a node that is.
+"""The network as a cluster needs it: it tells which nodes are there, and takes frames to them.
 
 Two things implement it: Zenoh (`zenoh_fabric.py`), and a network inside one process, for tests. A fabric may
 drop, repeat and reorder frames; the links in `core/cluster` put that right.
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FabricEvents(Protocol):
-    """What a fabric tells its node, in the event loop of the node."""
+    """Calls that a fabric makes to its node, in the event loop of the node."""
 
     def appeared(self, seen: Sighting) -> None:
         """A node is there; the same may be told again."""

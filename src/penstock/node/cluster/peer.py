@@ -85,7 +85,7 @@ class ClusterPeer:
         return type(event) is Message and event.retain if out is None else True
 
     def interest_changed(self, filter_: str, *, wanted: bool) -> None:
-        """What is wanted here has changed."""
+        """Subscriptions of this node have changed: tell the other nodes."""
         if not filter_.startswith(OWN):
             self.link.interest.change(filter_, wanted=wanted)
             self._host.send_soon(self)

@@ -107,7 +107,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What does not work at the moment, each with its consequence."""
+        """Faults at the moment, each with its consequence."""
         found = [f"cluster: {self.problem}"] if self.problem else []
         found += [
             f"cluster: node {one.name} is away; what is for it waits here"

@@ -78,7 +78,7 @@ class UserEntry(msgspec.Struct, frozen=True):
     entry: str
     """YAML, with the argon2 hash of the password."""
     warning: str
-    """What should be better about the password; empty: nothing."""
+    """The weakness of the password; empty: none."""
 
 
 ACCESS_ROUTES: Final = (

@@ -355,7 +355,7 @@ def _asked(request: web.Request) -> tuple[str, int]:
 
 
 class _Found:
-    """What is known about one attribute so far."""
+    """Kinds and values of one attribute in the events seen so far."""
 
     def __init__(self) -> None:
         self.events = 0

@@ -49,7 +49,7 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What does not work at the moment, each with its consequence."""
+        """Faults at the moment, each with its consequence."""
         found = list(self.broker.faults)
         if self.recorder is not None and self.recorder.fault:
             found.append(f"nothing is recorded: {self.recorder.fault}")

@@ -104,7 +104,7 @@ _TRACE: Final = (
 )
 
 RECORDED: Final = {"events": _EVENT, "polls": _POLL, "subscriptions": _SUBSCRIPTION, "traces": _TRACE}
-"""What a node records, by kind: the columns of its files."""
+"""The kinds of files that a node records, and their columns."""
 
 
 def recorded_schema(kind: str) -> st.StructType:

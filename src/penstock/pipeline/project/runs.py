@@ -1,4 +1,4 @@
-"""What runs of a pipeline did: files and rows read, rows written, and how far behind the tables are.
+"""The book of a pipeline's runs: files and rows read, rows written, and how far behind the tables are.
 
 Which files were read is taken from Spark's checkpoints, and which files a table consists of from the log
 beside it; so the figures are the same for every engine, and nothing is read again to count it.
@@ -29,7 +29,7 @@ KEPT: Final = 1_000
 
 
 class TableRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run did to one table."""
+    """The work of a run on one table."""
 
     files_read: int | None = None
     """Files of recorders that were read; None: the table does not read such files."""
@@ -119,7 +119,7 @@ class Accounting:
         self._there = {name: table_files(project, name) for name in TABLES}
 
     def run(self, *, engine: str, error: str = "", control: dict[str, int] | None = None) -> Run:
-        """What has changed since the beginning."""
+        """The figures that have grown since the beginning."""
         tables = {}
         for name in TABLES:
             read = None if name not in RECORDED else files_read(self._project, name) - self._read[name]

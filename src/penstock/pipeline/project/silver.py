@@ -52,7 +52,7 @@ def _order(project: Project) -> list[str]:
 
 
 def digests(project: Project) -> Callable[[DataFrame], DataFrame]:
-    """What each filter dropped into each digest of `packed`."""
+    """For each digest of `packed`, how many events each filter dropped into it."""
 
     def transform(rows: DataFrame) -> DataFrame:
         queue = sf.concat_ws(" ", *project.settings.key)
@@ -101,7 +101,7 @@ def flows(project: Project) -> Callable[[DataFrame], DataFrame]:
 
 
 def filter_effect(project: Project) -> Callable[[DataFrame], DataFrame]:
-    """What each filter would drop of the last days' events, from `events`."""
+    """For each filter, how many of the last days' events it would drop, from `events`."""
     own, policy = project.settings, project.policy()
     counted = effect(
         policy,

@@ -122,7 +122,7 @@ _TELLING: Final = _set("id class style hidden aria-hidden role shadowrootmode sh
 
 
 class Traits(NamedTuple):
-    """What tag and attributes of an element say about it."""
+    """The role of an element, read from its tag and attributes."""
 
     label: str
     """Its name: tag, id and classes without digits (those with digits are generated)."""

@@ -31,7 +31,7 @@ TEXT_CHARS: Final = 200
 
 
 class Evidence:
-    """What is known of the told lines at one look; the parts that study the look add to it."""
+    """Facts about the told lines at one look; the parts that study the look add to them."""
 
     def __init__(
         self,

@@ -139,7 +139,7 @@ class Learner:
             churn.gone.setdefault(place, self._evidence.told[i])
 
     def _passed(self, before: Slot, now: dict[int, str]) -> dict[int, tuple[str, ...]]:
-        """What prices and versions of a line were since they were told, if it deviates like this now."""
+        """The prices and versions of a line since they were told, if it deviates like this now."""
         found = {key: values for key, values in before.passed.items() if key in now}
         for key, was in before.now.items():
             if now.get(key, was) != was and is_stated(self._evidence.told[before.line], key):
