@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.core.cluster.backlog import LinkAccount, Outgoing
-from penstock.core.cluster.frames import About, Carried, Told, Wants, data_frame, encode_item
+from penstock.core.cluster.copies import OutgoingRun
+from penstock.core.cluster.frames import About, Carried, CarriedRun, Told, Wants, data_frame, encode_item
 from penstock.core.cluster.peer import PeerLink
 from penstock.errors import ClusterError
 from penstock.model.digest_wire import from_bytes
@@ -47,13 +48,13 @@ class End:
         for item in found.items:
             if isinstance(item, Carried):
                 self.got.append(item.number)
+            elif isinstance(item, CarriedRun):
+                self.got += range(item.number, item.number + item.count)
             elif isinstance(item, Told):
                 self.digested[item.filter] += from_bytes(item.digest).count
             elif isinstance(item, Wants):
-                added, removed = self.link.theirs.apply(item)
+                added, removed = self.link.wants(item)
                 self.known = self.known.union(added).difference(removed)
-                for filter_ in removed:
-                    self.link.backlog.forget(filter_)
         answer = [self.link.acknowledgement(self.link.taken)] if found.items else []
         return [*found.again, *answer, *self.link.frames(now_us=now_us)]
 
@@ -85,8 +86,29 @@ class Network(RuleBasedStateMachine):
         if topic in end.known:
             self.number += 1
             event = Event(topic, b"", ts_us=self.now_us, seq=self.number)
-            end.link.offer(Outgoing(event, encode_item(Carried(self.number, topic, b"", 0))))
+            end.link.offer(
+                Outgoing(event, encode_item(Carried(self.number, topic, b"", 0))), now_us=self.now_us
+            )
             self.sent[at].append(self.number)
+        self._flush(at)
+
+    @rule(at=st.integers(0, 1), topic=st.sampled_from("ab"), count=st.integers(2, 6))
+    def publish_run(self, at: int, topic: str, count: int) -> None:
+        end = self.ends[at]
+        if topic in end.known:
+            first = self.number + 1
+            self.number += count
+            numbers = range(first, first + count)
+
+            def opened() -> list[Outgoing]:
+                return [
+                    Outgoing(Event(topic, b"", ts_us=0, seq=one), encode_item(Carried(one, topic, b"", 0)))
+                    for one in numbers
+                ]
+
+            item = CarriedRun(first, count, b"", 4, 0)
+            end.link.offer(OutgoingRun(count, encode_item(item), opened), now_us=self.now_us)
+            self.sent[at].extend(numbers)
         self._flush(at)
 
     @rule(at=st.integers(0, 1), wanted=st.booleans())
@@ -187,7 +209,7 @@ class Network(RuleBasedStateMachine):
 
 
 TestNetwork = Network.TestCase
-TestNetwork.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestNetwork.settings = settings(max_examples=3 * settings().max_examples, stateful_step_count=60)
 
 
 def pair() -> tuple[PeerLink, PeerLink]:
@@ -202,7 +224,7 @@ def carry(frames: list[bytes], to: PeerLink) -> list[bytes]:
         found = to.received(frame, now_us=0)
         for item in found.items:
             if isinstance(item, Wants):
-                to.theirs.apply(item)
+                to.wants(item)
         answers += found.again
         if found.items:
             answers.append(to.acknowledgement(to.taken))
@@ -212,7 +234,7 @@ def carry(frames: list[bytes], to: PeerLink) -> list[bytes]:
 def offer(link: PeerLink, count: int, size: int = 10) -> None:
     for number in range(1, count + 1):
         event = Event("b", b"x" * size, ts_us=0, seq=number)
-        link.offer(Outgoing(event, encode_item(Carried(number, "b", event.payload, 0))))
+        link.offer(Outgoing(event, encode_item(Carried(number, "b", event.payload, 0))), now_us=0)
 
 
 def test_interest_is_told_when_the_other_node_has_acknowledged_it() -> None:
@@ -264,6 +286,21 @@ def test_settled_is_what_is_acknowledged_or_in_a_digest() -> None:
     assert left.settled == 5
 
 
+@pytest.mark.parametrize("sent", [False, True])
+def test_events_whose_digest_never_arrived_are_abandoned(sent: bool) -> None:
+    left, right = pair()
+    carry(carry(right.frames(now_us=0), left), right)
+    carry(carry(left.frames(now_us=0), right), left)
+    left.rebound(5, 1 << 20, now_us=0)
+    left.lost()
+    offer(left, 20)
+    assert left.account() == LinkAccount(accepted=20, digested=15, queued=5)
+    if sent:
+        left.renewed(now_us=0)
+        assert left.frames(now_us=0)
+    assert left.abandon() == LinkAccount(accepted=20, abandoned=20)
+
+
 def test_a_node_that_stops_leaves_what_it_has_not_taken_to_its_next_start() -> None:
     left, right = pair()
     carry(carry(left.frames(now_us=0), right), left)
@@ -275,8 +312,9 @@ def test_a_node_that_stops_leaves_what_it_has_not_taken_to_its_next_start() -> N
     assert left.account() == LinkAccount(accepted=5, handed=2, queued=3)
     assert not left.connected
     again, restarted = pair()
-    again.inherit(left)
+    again.inherit(left, now_us=0)
     assert left.abandon() == LinkAccount(accepted=2, handed=2)
+    carry(restarted.frames(now_us=0), again)  # it says what it wants
     carry(carry(again.frames(now_us=0), restarted), again)
     assert again.account() == LinkAccount(accepted=3, handed=3)
 
@@ -314,7 +352,7 @@ def test_a_retained_message_that_was_dropped_is_fetched_later_as_it_is_then() ->
     for number in range(3):
         event = Event(f"t{number}", b"then", ts_us=0)
         data = encode_item(Carried(number, event.topic, event.payload, 0))
-        left.offer(Outgoing(event, data, retained=True))
+        left.offer(Outgoing(event, data, retained=True), now_us=0)
     assert not left.idle
     left.renewed(now_us=0)
     found = [item for frame in left.frames(now_us=0) for item in right.received(frame, now_us=0).items]

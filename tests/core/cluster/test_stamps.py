@@ -11,10 +11,10 @@ from penstock.core.cluster.stamps import Stamp, Stamps
 
 def test_a_publisher_replaces_what_its_node_has_even_if_another_clock_is_ahead() -> None:
     stamps = Stamps("n1")
-    assert stamps.later("a", Stamp(1_000, "n2", 5), deleted=False)
+    assert _later(stamps, "a", Stamp(1_000, "n2", 5))
     mine = stamps.write("a", at_us=10, number=1, deleted=False)
     assert mine > Stamp(1_000, "n2", 5)
-    assert not stamps.later("a", Stamp(1_000, "n2", 5), deleted=False)
+    assert not _later(stamps, "a", Stamp(1_000, "n2", 5))
 
 
 def test_a_deleted_message_stays_deleted() -> None:
@@ -22,8 +22,8 @@ def test_a_deleted_message_stays_deleted() -> None:
     stamps.write("a", at_us=10, number=1, deleted=False)
     gone = stamps.write("a", at_us=20, number=2, deleted=True)
     assert list(stamps.deleted()) == [("a", gone)]
-    assert not stamps.later("a", Stamp(10, "n1", 1), deleted=False)
-    assert stamps.later("a", Stamp(30, "n2", 1), deleted=False)
+    assert not _later(stamps, "a", Stamp(10, "n1", 1))
+    assert _later(stamps, "a", Stamp(30, "n2", 1))
     assert list(stamps.deleted()) == []
 
 
@@ -39,16 +39,36 @@ def test_deletions_are_bounded_and_expired_messages_forgotten() -> None:
     assert len(stamps) == 2
 
 
-def test_topics_that_a_node_has_written_last() -> None:
+def test_the_next_node_answers_for_what_a_node_that_is_gone_has_brought() -> None:
     stamps = Stamps("n1")
     stamps.write("a", at_us=1, number=1, deleted=False)
-    stamps.later("b", Stamp(1, "n2", 1), deleted=False)
-    stamps.later("c", Stamp(1, "n2", 2), deleted=True)
-    assert stamps.written_by("n2") == ["b", "c"]
+    _later(stamps, "b", Stamp(1, "n2", 1), through="n3")
+    _later(stamps, "c", Stamp(1, "n2", 2), through="n3", deleted=True)
+    _later(stamps, "d", Stamp(1, "n2", 3), through="n2")
+    _later(stamps, "b", Stamp(1, "n2", 1), through="n2")  # known: n3 was first
+    assert stamps.left_by("n2") == ["d"]
+    assert stamps.left_by("n3") == ["b", "c"]
+    assert stamps.left_by("n3") == []
+
+
+def test_nobody_answers_for_what_was_written_here_later_or_long_ago() -> None:
+    stamps = Stamps("n1")
+    _later(stamps, "a", Stamp(1, "n2", 1))
+    stamps.write("a", at_us=2, number=1, deleted=False)
+    _later(stamps, "b", Stamp(1, "n2", 2), now_us=limits.CLUSTER_SPREAD_US + 1)
+    _later(stamps, "c", Stamp(1, "n2", 3))
+    stamps.keep_only(["a", "b"])
+    assert stamps.left_by("n2") == []
 
 
 def test_a_message_from_before_the_start_has_its_own_time() -> None:
     assert Stamps("n1").of("a", at_us=7) == Stamp(7, "", 0)
+
+
+def _later(  # the arguments of the method
+    stamps: Stamps, topic: str, stamp: Stamp, *, deleted: bool = False, through: str = "n2", now_us: int = 0
+) -> bool:
+    return stamps.later(topic, stamp, deleted=deleted, through=through, now_us=now_us)
 
 
 WRITES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50), st.booleans()), min_size=1, max_size=20)
@@ -66,6 +86,6 @@ def test_all_nodes_end_with_the_same_writer_in_whatever_order_they_learn_of_it(
     for node in nodes:
         dice.shuffle(made)  # type: ignore[attr-defined]
         for stamp, deleted in made:
-            node.later("a", stamp, deleted=deleted)
+            _later(node, "a", stamp, deleted=deleted)
     assert {node.of("a", at_us=0) for node in nodes} == {max(stamp for stamp, _ in made)}
     assert len({tuple(node.deleted()) for node in nodes}) == 1

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import limits
+from penstock.core.cluster.frames import VERSION
 from penstock.core.cluster.view import Change, Sighting, View
 
 OWN = Sighting("ward", "n1", 100)
@@ -66,9 +67,9 @@ def test_strangers_stay_out_and_are_news_once() -> None:
     assert found.appeared(other, now_us=0) is Change.STRANGER
     assert found.appeared(other, now_us=1) is Change.NOTHING
     assert "cluster 'lab'" in found.why_strange(other)
-    newer = Sighting("ward", "n2", 200, version=2)
+    newer = Sighting("ward", "n2", 200, version=VERSION + 1)
     assert found.appeared(newer, now_us=0) is Change.STRANGER
-    assert "version 2" in found.why_strange(newer)
+    assert f"version {VERSION + 1}" in found.why_strange(newer)
     assert found.members == {}
     assert found.vanished(other, now_us=2) is Change.NOTHING
 

@@ -5,8 +5,9 @@ front, so that the bytes of an event are made once for all links it goes over.
 
     data             kind 1 | number (8 bytes) | items: length (4 bytes) and MessagePack
     acknowledgement  kind 2 | number of the last frame taken in order (8) | window in bytes (4) | flags (1)
+                     and, with flag 1, the numbers of the first and of the last missing frame (8 each)
 
-Flag 1 says that a later frame has come while an earlier one has not, flag 2 that the node takes no more.
+Flag 1 says that a later frame has come while earlier ones have not, flag 2 that the node takes no more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from penstock.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VERSION: Final = 1
+VERSION: Final = 4
 """Version of the protocol between nodes; nodes of different versions do not talk to each other."""
 
 DATA: Final = 1
@@ -30,6 +31,7 @@ ACK: Final = 2
 
 _DATA_HEAD: Final = Struct(">BQ")
 _ACK: Final = Struct(">BQIB")
+_MISSING: Final = Struct(">QQ")
 _LENGTH: Final = Struct(">I")
 
 Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -63,6 +65,10 @@ class Told(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=2):
 
     filter: Text
     digest: bytes
+    to: Natural = 0
+    """Number of the class of receivers that it is for."""
+    upto: Natural = 0
+    """No event in it has a higher number than this; 0: not known."""
 
 
 class Wants(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=3):
@@ -71,9 +77,20 @@ class Wants(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=3):
     version: Natural
     """Counts changes; a change is valid for the version before."""
     full: bool
-    """Whether `added` are all filters there are."""
+    """Whether `added` and `began` are all there are."""
     added: list[Text]
+    """Filters with receivers that have no policy."""
     removed: list[Text] = []
+    began: list[tuple[Natural, Text, Text]] = []
+    """Classes of receivers with a policy: number, filter, and hash of the policy."""
+    ended: list[Natural] = []
+    """Classes without receivers."""
+    moved: list[Natural] = []
+    """Classes whose receivers are in others now: they still get what waits for them."""
+    policies: list[tuple[Text, Text]] = []
+    """Hash and text of policies that the receiving node does not know."""
+    plain: Natural = 0
+    """Number of the class of all receivers without a policy."""
 
 
 class About(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=4):
@@ -90,18 +107,105 @@ class About(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=4):
     """Version of the program."""
     links: tuple[Natural, Natural, Natural, Natural, Natural, Natural, Natural] = (0, 0, 0, 0, 0, 0, 0)
     """Events of all its links: accepted, handed, digested, queued, in flight, abandoned; and received."""
+    draining: bool = False
+    """Whether it sends its clients away, and takes no new ones."""
+    leaving: bool = False
+    """Whether it is not expected back when it goes."""
+    sessions: tuple[Natural, Natural, Natural, Natural, Natural, Natural, Natural, Natural] = (
+        *(0, 0, 0, 0),
+        *(0, 0, 0, 0),
+    )
+    """Its sessions: held, known as a root, standing in; those that came, went, were recalled or came while
+    nobody answered; and events abandoned."""
 
 
-Item: TypeAlias = Carried | Told | Wants | About
+class Ask(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=5):
+    """A question of the sending node."""
+
+    number: Natural
+    kind: Text
+    """Names what is asked; the body's form follows from it."""
+    body: bytes = b""
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=6):
+    """The answer to a question of the receiving node."""
+
+    number: Natural
+    """The number of the question."""
+    body: bytes = b""
+    problem: Text = ""
+    """Why there is no answer; empty: there is one."""
+
+
+class For(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=7):
+    """Says that the item behind it, an event, is only for some classes of receivers."""
+
+    classes: list[Natural]
+
+
+class Ahead(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=11):
+    """Says that the item behind it, an event, has overtaken others of the link."""
+
+
+class Groups(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=8):
+    """Shared groups of the sending node whose members have changed."""
+
+    changed: list[tuple[Text, Natural, Natural]]
+    """Name with filter, connected members, all members."""
+
+
+class Shared(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=9):
+    """An event for one member at the receiving node of each of some shared groups, and for nobody else."""
+
+    groups: tuple[Text, ...]
+    tried: tuple[Text, ...]
+    """Nodes that had it for these groups and had nobody for it."""
+    carried: Carried
+
+
+class CarriedRun(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=10):
+    """Plain messages of one publisher and one QoS for all subscribers at the receiving node, as they came."""
+
+    number: Natural
+    """Number of the first event; the others follow it without a gap."""
+    count: Annotated[int, msgspec.Meta(ge=1)]
+    data: bytes
+    """PUBLISH packets without properties, one behind the other."""
+    version: Annotated[int, msgspec.Meta(ge=4, le=5)]
+    """Version of MQTT of the packets."""
+    ts_us: int
+    sender: Text = ""
+    seq: Natural = 0
+    """Sequence number of the first event at its publisher."""
+
+
+Item: TypeAlias = Carried | Told | Wants | About | Ask | Answer | For | Groups | Shared | CarriedRun | Ahead
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(Carried | Told | Wants | About)
+_decoder: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(
+    Carried | Told | Wants | About | Ask | Answer | For | Groups | Shared | CarriedRun | Ahead
+)
 
 
 def encode_item(item: Item) -> bytes:
     """Encode an item with its length in front."""
     body = _encoder.encode(item)
     return _LENGTH.pack(len(body)) + body
+
+
+AHEAD: Final = encode_item(Ahead())
+
+
+def split_items(body: bytes) -> list[bytes]:
+    """Cut a body that was made here into its items, each with its length in front."""
+    items: list[bytes] = []
+    at = 0
+    while at < len(body):
+        after = at + _LENGTH.size + _LENGTH.unpack_from(body, at)[0]
+        items.append(body[at:after])
+        at = after
+    return items
 
 
 def decode_items(body: bytes) -> Iterator[Item]:
@@ -138,8 +242,8 @@ class Ack(msgspec.Struct, frozen=True, gc=False):
     """All frames up to this one."""
     window_bytes: int
     """Bytes that it takes without acknowledgement."""
-    missing: bool = False
-    """A later frame has come while the next one has not."""
+    missing: tuple[int, int] | None = None
+    """First and last of some frames that have not come, while the one behind them has."""
     closed: bool = False
     """The node stops: it has not taken, and will not take, any frame after this one."""
 
@@ -151,7 +255,9 @@ def data_frame(number: int, body: bytes) -> bytes:
 
 def ack_frame(ack: Ack) -> bytes:
     """Encode an acknowledgement."""
-    return _ACK.pack(ACK, ack.upto, ack.window_bytes, ack.missing | ack.closed << 1)
+    missing = ack.missing is not None
+    head = _ACK.pack(ACK, ack.upto, ack.window_bytes, missing | ack.closed << 1)
+    return head if ack.missing is None else head + _MISSING.pack(*ack.missing)
 
 
 def is_data(frame: bytes) -> bool:
@@ -164,7 +270,9 @@ def decode_frame(frame: bytes) -> Data | Ack:
     kind = frame[0] if frame else 0
     if kind == DATA and len(frame) >= _DATA_HEAD.size:
         return Data(_DATA_HEAD.unpack_from(frame)[1], frame[_DATA_HEAD.size :])
-    if kind == ACK and len(frame) == _ACK.size:
-        _, upto, window, flags = _ACK.unpack(frame)
-        return Ack(upto, window, bool(flags & 1), bool(flags & 2))
+    if kind == ACK and len(frame) >= _ACK.size:
+        _, upto, window, flags = _ACK.unpack_from(frame)
+        if len(frame) == _ACK.size + (_MISSING.size if flags & 1 else 0):
+            missing = _MISSING.unpack_from(frame, _ACK.size) if flags & 1 else None
+            return Ack(upto, window, missing, bool(flags & 2))
     raise ClusterError(f"{len(frame)} bytes that begin with {frame[:4].hex() or 'nothing'} are not a frame")

@@ -1,9 +1,9 @@
 """One direction of a link between two nodes: everything once and in order, whatever the fabric does.
 
-Frames are numbered. The receiver takes the next one, ignores what it has, and says of a gap that something is
-missing. It acknowledges all frames up to a number, and with it says how many bytes may be on their way. The
-sender keeps frames until they are acknowledged, and sends them again when the receiver misses one, when an
-acknowledgement stays away, and when a lost connection is renewed.
+Frames are numbered. The receiver takes the next one, ignores what it has, keeps what came too early, and says
+which frames are missing before it. It acknowledges all frames up to a number, and with it says how many bytes
+may be on their way. The sender keeps frames until they are acknowledged. It sends again what the receiver
+misses, and everything when an acknowledgement stays away or a lost connection is renewed.
 
 A link belongs to one incarnation of both nodes: a restarted node gets new links, which begin with number 1.
 """
@@ -11,14 +11,18 @@ A link belongs to one incarnation of both nodes: a restarted node gets new links
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from penstock import limits
 from penstock.core.backoff import doubled
 from penstock.core.cluster.frames import Ack, data_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.model.instant import Instant
+
+T = TypeVar("T")
 
 
 class _Sent:
@@ -99,9 +103,10 @@ class LinkSender:
         if progress:
             self._tries = 0
             self._again_us = now_us + limits.CLUSTER_RETRY_LEAST_US
-        if ack.missing and ack.upto == self.acknowledged_upto:
-            return self._again(now_us)
-        return []
+        if ack.missing is None:
+            return []
+        first, last = ack.missing
+        return self._again([one for one in self._sent if first <= one.number <= last], now_us)
 
     def timer(self) -> Instant | None:
         """When to call `retry`; None: nothing is on its way."""
@@ -112,30 +117,32 @@ class LinkSender:
         if not self._sent or now_us < self._again_us:
             return []
         self._tries += 1
-        return self._again(now_us)
+        return self._again(self._sent, now_us)
 
     def renewed(self, *, now_us: Instant) -> list[bytes]:
         """Frames to send again because the connection was lost and is back."""
         self._tries = 0
-        return self._again(now_us)
+        return self._again(self._sent, now_us)
 
     def withdraw(self) -> None:
         """Forget the frames without acknowledgement: the other end has not taken them."""
         self._sent.clear()
         self.in_flight_bytes = 0
 
-    def _again(self, now_us: Instant) -> list[bytes]:
-        for one in self._sent:
+    def _again(self, frames: Iterable[_Sent], now_us: Instant) -> list[bytes]:
+        found: list[bytes] = []
+        for one in frames:
             one.times += 1
-        self.resent += len(self._sent)
+            found.append(one.frame)
+        self.resent += len(found)
         self._again_us = now_us + doubled(
             limits.CLUSTER_RETRY_LEAST_US, self._tries, most=limits.CLUSTER_RETRY_MOST_US
         )
-        return [one.frame for one in self._sent]
+        return found
 
 
-class LinkReceiver:
-    """Takes each frame once and in order."""
+class LinkReceiver(Generic[T]):
+    """Takes each frame once and in order; `T` is what a frame contains."""
 
     def __init__(self, *, window_bytes: int = limits.CLUSTER_WINDOW_BYTES) -> None:
         self._window_bytes = window_bytes
@@ -145,16 +152,40 @@ class LinkReceiver:
         """Number of the last frame acknowledged: what was taken may have to reach the disk first."""
         self.repeated = 0
         """Frames that had come before."""
+        self._early: dict[int, tuple[T, int]] = {}
+        """Frames that came before others which are missing, with their bytes."""
+        self._early_bytes = 0
         self._asked_us: Instant | None = None
 
-    def takes(self, number: int) -> bool:
-        """Whether this frame is the next one; the caller handles it and then calls `acknowledgement`."""
-        if number == self.upto + 1:
-            self.upto = number
-            self._asked_us = None
-            return True
-        self.repeated += number <= self.upto
-        return False
+    def knows(self, number: int) -> bool:
+        """Whether this frame has come before."""
+        known = number <= self.upto or number in self._early
+        self.repeated += known
+        return known
+
+    def takes(self, number: int, content: T, size: int) -> list[T]:
+        """Take a new frame if it is the next one; returns its content and that of frames that came early.
+
+        The caller handles it and then calls `acknowledgement`.
+        """
+        if number != self.upto + 1:
+            self._keep(number, content, size)
+            return []
+        found = [content]
+        self.upto = number
+        while (early := self._early.pop(self.upto + 1, None)) is not None:
+            found.append(early[0])
+            self._early_bytes -= early[1]
+            self.upto += 1
+        self._asked_us = None
+        return found
+
+    def _keep(self, number: int, content: T, size: int) -> None:
+        """Keep a frame that came too early, if there is room: else it has to come again."""
+        near = self.upto < number <= self.upto + limits.CLUSTER_EARLY_FRAMES
+        if near and self._early_bytes + size <= self._window_bytes:
+            self._early[number] = (content, size)
+            self._early_bytes += size
 
     def acknowledgement(self, upto: int) -> Ack:
         """Say that all frames up to one have been handled."""
@@ -166,10 +197,14 @@ class LinkReceiver:
         return Ack(self._said, self._window_bytes, closed=True)
 
     def reply(self, number: int, *, now_us: Instant) -> Ack | None:
-        """Answer a frame that was not taken: it came again, or an earlier one is missing."""
-        if number <= self.upto:
-            return Ack(self._said, self._window_bytes)
-        if self._asked_us is not None and now_us - self._asked_us < limits.CLUSTER_ASK_US:
+        """Answer a frame that was not taken: it came again, or others before it are missing."""
+        return Ack(self._said, self._window_bytes) if number <= self.upto else self.ask(number, now_us=now_us)
+
+    def ask(self, came: int = 0, *, now_us: Instant) -> Ack | None:
+        """Ask for the frames that are missing before a frame that `came`, or before those that came early."""
+        behind = min(self._early, default=came)
+        asked = self._asked_us is not None and now_us - self._asked_us < limits.CLUSTER_ASK_US
+        if asked or behind <= self.upto:
             return None
         self._asked_us = now_us
-        return Ack(self._said, self._window_bytes, missing=True)
+        return Ack(self._said, self._window_bytes, missing=(self.upto + 1, behind - 1))
