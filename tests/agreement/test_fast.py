@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from penstock.model import Event
 from penstock.policy import evaluate
 from penstock.policy.columns import Plan, plan
+from penstock.policy.columns.frame import Frame
 from tests.agreement.cases import case
 from tests.agreement.comparing import assert_same
 from tests.kit.effort import seeds
@@ -76,3 +78,16 @@ def test_collapse_agrees_with_the_reference(batch: int) -> None:
         found = case(seed)
         policy = found.policy if seed % 3 else None
         assert_same(Plan(policy).collapse(found.items), evaluate.collapse(policy, found.items))
+
+
+def test_a_pack_leaves_nothing_to_the_garbage_collector() -> None:
+    """Arrays that hold each other in a circle stay until it comes, and cost a third of the speed."""
+    packs = [(Plan(found.policy), found) for found in map(case, range(100))]
+    gc.collect()
+    gc.disable()
+    try:
+        for planned, found in packs:
+            planned.pack(found.items, level=found.level, now_us=found.now_us)
+        assert [one for one in gc.get_objects() if isinstance(one, Frame)] == []
+    finally:
+        gc.enable()

@@ -28,7 +28,7 @@ def rules_of(one: Case, *, drain: Drain | None) -> QueueRules:
         capacity=one.capacity,
         key=("key",),
         order=("ts",),
-        events=(),
+        events=(f"{EVENT}_seq",),
         hold_us=0 if drain is None else 60_000_000,
         behind_us=None,
         drain=drain,
@@ -57,7 +57,7 @@ def seqs(rows: pa.Table) -> list[int | None]:
 
 @dataclass
 class Streamed:
-    """What came of a case on a stream."""
+    """The outcome of a case on a stream."""
 
     items: list[Item]
     held: int = 0

@@ -82,7 +82,7 @@ def numbers() -> SearchStrategy[int | float]:
 
 
 def scalars() -> SearchStrategy[Scalar]:
-    """What a filter may compare with."""
+    """Values that a filter may compare with."""
     return numbers() | texts() | st.booleans()
 
 

@@ -208,7 +208,7 @@ LONG = b"\xff" * 60_000
     ],
 )
 def test_cbor_tags_are_not_obeyed(tag: int, content: object, expected: object) -> None:
-    """What they ask for would take a stranger's choice of time."""
+    """To obey a tag could take as long as a stranger chooses."""
     root = decode(cbor2.dumps({"x": cbor2.CBORTag(tag, content)}), CBOR)
     assert root["x"] == (content if tag == 36 else expected)
 

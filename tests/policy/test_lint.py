@@ -146,7 +146,7 @@ EVENTS = st.lists(
 
 
 def doubled(found: Policy) -> Policy:
-    """The same levels twice over: many steps then have nothing left to do."""
+    """All levels twice over: many steps then have nothing left to do."""
     return policy(*found.levels, *found.levels, attribute=found.attribute, missing=found.missing.value)
 
 

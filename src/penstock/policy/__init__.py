@@ -6,7 +6,10 @@ filters.py      the catalogue of filters
 digesters.py    the catalogue of digesters
 nodes.py        a policy as values
 attributes.py   payload bytes to attributes
+verdicts.py     the reference meaning of each filter
 evaluate.py     the reference meaning of a policy
+predicates.py   questions about one event: `pulse > 120`
+content.py      content filters: which events are wanted at all
 columns/        the same meaning on numpy arrays
 text/           YAML, JSON, XML and Python
 explain.py      a policy in plain words

@@ -29,7 +29,7 @@ def node(cls: type[C]) -> type[C]:
 
 
 class Verb(Enum):
-    """What a step does with the events its filter matches."""
+    """Says whether a step drops or keeps the events that its filter matches."""
 
     DROP = "drop"
     KEEP = "keep"

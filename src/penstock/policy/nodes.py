@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Missing(Enum):
-    """What a filter does with an event whose attribute it cannot read."""
+    """Says whether a filter keeps or drops an event whose attribute it cannot read."""
 
     KEEP = "keep"
     """The default: a policy never drops an event it cannot read."""
@@ -73,7 +73,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a receiver wants kept: levels in order of its willingness to lose events.
+    """A receiver's order of what may be lost: levels, the least valuable events first.
 
     `parse` reads a policy from a text, `penstock.policy.policy` builds one:
 
@@ -134,7 +134,7 @@ class Policy:
         return paths.parse(step.attribute or self.attribute)
 
     def missing_of(self, step: Step) -> Missing:
-        """What a step does with events it cannot read."""
+        """Return whether a step keeps or drops events that it cannot read."""
         return step.missing or self.missing
 
     def asked(self) -> dict[str, tuple[str, ...]]:

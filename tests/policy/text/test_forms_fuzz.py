@@ -29,7 +29,7 @@ WORDS = (
 
 
 def complaint(text: str | bytes) -> str:
-    """What is said about a text; empty if it is a policy."""
+    """The error message about a text; empty if it is a policy."""
     try:
         parse(text)
     except PolicyError as error:

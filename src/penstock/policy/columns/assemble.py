@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,50 @@ class Runs:
         return self.reduce(np.minimum, stamps).tolist(), self.reduce(np.maximum, stamps).tolist()
 
 
+class SummaryColumns(NamedTuple):
+    """Summaries of one attribute, one for each run: the fields of `AttributeSummary`, as lists."""
+
+    n: list[int]
+    total: list[float]
+    squares: list[float | None]
+    least: list[float | None]
+    most: list[float | None]
+    first: list[Mark | None]
+    last: list[Mark | None]
+    distinct: list[bytes | None]
+    quantiles: list[bytes | None]
+
+
+class DigestColumns(NamedTuple):
+    """Digests, one for each run: the fields of `Digest`, as lists."""
+
+    counts: list[int]
+    from_us: list[int]
+    to_us: list[int]
+    seq_first: list[int]
+    seq_last: list[int]
+    causes: list[tuple[tuple[Cause, int], ...]]
+    attributes: list[tuple[str, SummaryColumns]]
+    """By attribute, in order."""
+
+
+def digest_columns(
+    frame: Frame,
+    runs: Runs,
+    fates: Ints | None,
+    causes: list[Cause],
+    asked: list[tuple[Path, tuple[str, ...]]],
+) -> DigestColumns:
+    """One digest per run; `fates` holds the cause's index of each dropped event, None: all have the same."""
+    return DigestColumns(
+        runs.lengths,
+        *runs.extremes(frame.ts.array),
+        *runs.extremes(frame.seq),
+        _causes(runs, fates, causes),
+        [(path.text, _summaries(frame, runs, frame.column(path), digesters)) for path, digesters in asked],
+    )
+
+
 def digests(
     frame: Frame,
     runs: Runs,
@@ -65,17 +109,14 @@ def digests(
     causes: list[Cause],
     asked: list[tuple[Path, tuple[str, ...]]],
 ) -> list[Digest]:
-    """One digest per run; `fates` holds the cause's index of each dropped event, None: all have the same."""
-    from_us, to_us = runs.extremes(frame.ts.array)
-    first, last = runs.extremes(frame.seq)
+    """`digest_columns` as values."""
+    found = digest_columns(frame, runs, fates, causes, asked)
     named: list[Iterable[tuple[str, AttributeSummary]]] = [
-        [(path.text, summary) for summary in _summaries(frame, runs, frame.column(path), digesters)]
-        for path, digesters in asked
+        [(name, AttributeSummary(*fields)) for fields in zip(*summaries, strict=True)]
+        for name, summaries in found.attributes
     ]
     attributes: Iterable[tuple[Any, ...]] = zip(*named, strict=True) if named else [()] * len(runs)
-    taken = _causes(runs, fates, causes)
-    columns = zip(runs.lengths, from_us, to_us, first, last, taken, attributes, strict=True)
-    return [Digest(*fields) for fields in columns]
+    return [Digest(*fields) for fields in zip(*found[:-1], attributes, strict=True)]
 
 
 def _causes(runs: Runs, fates: Ints | None, causes: list[Cause]) -> list[tuple[tuple[Cause, int], ...]]:
@@ -90,7 +131,7 @@ def _causes(runs: Runs, fates: Ints | None, causes: list[Cause]) -> list[tuple[t
     ]
 
 
-def _summaries(frame: Frame, runs: Runs, column: Column, asked: tuple[str, ...]) -> list[AttributeSummary]:
+def _summaries(frame: Frame, runs: Runs, column: Column, asked: tuple[str, ...]) -> SummaryColumns:
     """Summary of one attribute for each run."""
     numbers = column.numbers()
     readable: Mask | None = None if column.complete() else ~np.isnan(numbers)
@@ -112,10 +153,9 @@ def _summaries(frame: Frame, runs: Runs, column: Column, asked: tuple[str, ...])
         marks = _marks(frame, column, runs)
         first = [found and found[0] for found in marks] if "first" in asked else nothing
         last = [found and found[1] for found in marks] if "last" in asked else nothing
-    distinct = _distinct(column, runs) if "distinct" in asked else nothing
-    quantiles = _quantiles(numbers, runs) if "quantiles" in asked else nothing
-    columns = zip(n, totals, squares, least, most, first, last, distinct, quantiles, strict=True)
-    return [AttributeSummary(*fields) for fields in columns]
+    distinct: list[Any] = _distinct(column, runs) if "distinct" in asked else nothing
+    quantiles: list[Any] = _quantiles(numbers, runs) if "quantiles" in asked else nothing
+    return SummaryColumns(n, totals, squares, least, most, first, last, distinct, quantiles)
 
 
 def _squares(known: Any, readable: Mask | None, runs: Runs, total: Any, n: list[int]) -> list[float | None]:

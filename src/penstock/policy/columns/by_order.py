@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,7 @@ def _swing(node: filters.Swing) -> Decider:
 
 
 def _door(places: list[int], times: list[int], numbers: list[float], deviation: float) -> list[int]:
-    """Indexes of the points that the swinging door drops, as `evaluate._swing` defines."""
+    """Indexes of the points that the swinging door drops, as `verdicts._swing` defines."""
     gone: list[int] = []
     pivot_t = held_t = held_place = 0
     pivot_v = held_v = 0.0
@@ -194,28 +195,32 @@ def _latest_by(node: filters.LatestBy) -> Decider:
     def decide(view: View) -> Verdicts:
         ids = view.listed(view.frame.column(path).ids())
         order = view.oldest_first()
-        newest_first = range(len(ids) - 1, -1, -1) if order is None else order[::-1].tolist()
-        matched = mask_at(len(ids), _newest_of_each(ids, newest_first, node.n))
+        matched = mask_at(len(ids), _newest_of_each(ids, None if order is None else order.tolist(), node.n))
         return Verdicts(matched, bools([one is not None for one in ids]) if None in ids else None)
 
     return decide
 
 
-def _newest_of_each(ids: list[Any], newest_first: Any, n: int) -> list[int]:
+def _newest_of_each(ids: list[Any], order: list[int] | None, n: int) -> list[int]:
+    """Places of the newest `n` of each id but None; `order` is that of time, None: as they stand."""
+    places = range(len(ids)) if order is None else order
     if n == 1:
-        newest: dict[Any, int] = {}
-        for place in newest_first:
-            newest.setdefault(ids[place], place)
+        newest = dict(zip(ids if order is None else [ids[place] for place in order], places, strict=True))
         newest.pop(None, None)
         return list(newest.values())
-    counts: dict[Any, int] = {}
+    counts = Counter(ids)  # counted in C; the loop below is for queues with more than `n` of one id
+    counts.pop(None, None)
+    if not counts or max(counts.values()) <= n:
+        return [place for place in places if ids[place] is not None]
     chosen = []
-    for place in newest_first:
+    for place in places:
         one = ids[place]
-        taken = counts.get(one, 0)
-        if one is not None and taken < n:
-            counts[one] = taken + 1
+        if one is None:
+            continue
+        behind = counts[one]
+        if behind <= n:
             chosen.append(place)
+        counts[one] = behind - 1
     return chosen
 
 

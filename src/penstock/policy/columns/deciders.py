@@ -38,7 +38,7 @@ class View(NamedTuple):
 
     def size(self) -> int:
         """Number of events left."""
-        return len(self.frame.events) if self.alive is None else len(self.alive)
+        return self.frame.size if self.alive is None else len(self.alive)
 
     def numbers(self, column: Column) -> Floats:
         """A column's numbers for the events left."""

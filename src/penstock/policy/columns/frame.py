@@ -17,7 +17,7 @@ from penstock.policy.nodes import PayloadFormat
 from penstock.policy.paths import Path, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from penstock.model.arrays import Floats, Ints
     from penstock.model.event import Event
@@ -147,25 +147,37 @@ class Stamps:
 class Frame:
     """The columns of one queue."""
 
-    __slots__ = ("_columns", "_layout", "_rows", "events", "seq", "ts")
+    __slots__ = ("_columns", "_events", "_layout", "_rows", "seq", "size", "ts")
 
-    def __init__(self, events: list[Event], layout: Layout, rows: list[bytes | None]) -> None:
-        self.events = events
+    def __init__(self, events: Callable[[], list[Event]], layout: Layout, rows: Ints) -> None:
+        """Make the frame of some rows of a layout; `events` is called if more is asked for than they hold."""
+        self._events = events
         self._layout = layout
-        self._rows = layout.read(events, rows)
+        self._rows = rows
         self._columns: dict[str, Column] = {}
-        self.ts = Stamps(self._rows[:, 1])
-        self.seq: Ints = self._rows[:, 2]
+        self.size = len(rows)
+        self.ts = Stamps(rows[:, 1])
+        self.seq: Ints = rows[:, 2]
         """Sequence numbers."""
+
+    @property
+    def events(self) -> list[Event]:
+        """The events themselves."""
+        return self._events()
 
     def column(self, path: Path) -> Column:
         """The column of one attribute."""
         found = self._columns.get(path.text)
         if found is None:
             numbers = self._layout.numbers(self._rows, path)
-            found = Column(partial(raw_of, self.events, path, self._layout.given), numbers)
+            # Without the frame in it: garbage in a circle stays until the collector comes.
+            found = Column(partial(_raw, self._events, path, self._layout.given), numbers)
             self._columns[path.text] = found
         return found
+
+
+def _raw(events: Callable[[], list[Event]], path: Path, given: PayloadFormat) -> list[Any]:
+    return raw_of(events(), path, given)
 
 
 class Layout:
@@ -189,6 +201,16 @@ class Layout:
         """Column of numbers of a path, if this layout has it."""
         place = self._places.get(path.text)
         return None if place is None else np.ascontiguousarray(rows.view(np.float64)[:, place])
+
+    def of_columns(self, ts: Ints, seq: Ints, numbers: Mapping[str, Floats]) -> Ints | None:
+        """Rows of events whose numbers are columns already; None if a number is missing there."""
+        if not self._places.keys() <= numbers.keys():
+            return None
+        rows = np.empty((len(ts), 3 + len(self._places)), dtype=np.int64)
+        rows[:, 0], rows[:, 1], rows[:, 2] = self._mark, ts, seq
+        for name, place in self._places.items():
+            rows.view(np.float64)[:, place] = numbers[name]
+        return rows
 
     def read(self, events: list[Event], rows: list[bytes | None]) -> Ints:
         """Rows of the events: the cached `rows`, and those read now."""

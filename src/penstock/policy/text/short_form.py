@@ -78,7 +78,7 @@ def _digest(policy: Policy) -> list[str] | dict[str, Any]:
 
 
 def sending(policy: Policy) -> dict[str, Any]:
-    """What the key `digest` says of when digests are sent."""
+    """Return the entries under the key `digest` that say when digests are sent."""
     said: dict[str, Any] = {}
     if policy.digest_every_us is not None:
         said[EVERY] = written(policy.digest_every_us)
