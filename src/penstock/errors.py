@@ -14,7 +14,8 @@
     │   ├── MalformedPacket       0x81: bytes that are not a valid packet
     │   ├── ProtocolError         0x82: a packet that is not allowed here, or a value not allowed in it
     │   ├── UnsupportedVersion    0x84: CONNECT of an unsupported protocol or version
-    │   └── PacketTooLarge        0x95: a packet above the agreed maximum size
+    │   ├── PacketTooLarge        0x95: a packet above the agreed maximum size
+    │   └── UseAnotherServer      0x9C: the node sends the client to another one
     ├── ClientError               a client cannot do what the program asked for
     │   ├── Unreachable           nothing answers at the address, or it does not speak MQTT
     │   ├── Refused               the node refused; carries its reason code
@@ -230,6 +231,14 @@ class PacketTooLarge(MqttError):
         super().__init__(problem, where=where, reason=reason)
 
 
+class UseAnotherServer(MqttError):
+    """The node sends a client away; `reference` is the host and port of another one, or empty."""
+
+    def __init__(self, problem: str, *, where: str = "", reference: str = "") -> None:
+        self.reference = reference
+        super().__init__(problem, where=where, reason=0x9C)
+
+
 class ClientError(PenstockError):
     """A client cannot do what the program asked for, because of the node or the network."""
 
@@ -250,7 +259,11 @@ class Refused(ClientError):
 
 
 class ConnectRefused(Refused):
-    """A node refused the connection."""
+    """A node refused the connection; `elsewhere` are the servers that it names instead, if any."""
+
+    def __init__(self, problem: str, *, reason: int, elsewhere: str = "") -> None:
+        self.elsewhere = elsewhere
+        super().__init__(problem, reason=reason)
 
 
 class SubscribeRefused(Refused):
@@ -275,10 +288,14 @@ class StreamRefused(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The connection is lost and will not be retried; `reason` is the node's reason code, if it sent one."""
+    """The connection is lost and will not be retried.
 
-    def __init__(self, problem: str, *, reason: int | None = None) -> None:
+    `reason` is the node's reason code, if it sent one; `elsewhere` are the servers that it names, if any.
+    """
+
+    def __init__(self, problem: str, *, reason: int | None = None, elsewhere: str = "") -> None:
         self.reason = reason
+        self.elsewhere = elsewhere
         super().__init__(problem)
 
 

@@ -224,7 +224,7 @@ def test_a_byte_changed_is_refused_or_harmless(data: st.DataObject, digest: Dige
 HEAD = bytes((VERSION, 1, 0, 0, 0, 0))
 """One event at time and number 0; shape, causes and attributes follow."""
 ONE = HEAD + b"\x02\x00\x00\x01"
-"""The same with one cause and one attribute, which follows."""
+"""A digest with one cause and one attribute, which follows."""
 
 
 @pytest.mark.parametrize(

@@ -35,5 +35,24 @@ GENERATED_PARTS_LEAST: Final = 2
 CAMPUS_SECONDS: Final = 14 * 86_400
 """Length of a campus trace: a table with a row per second is made on the driver, 30 MB for a fortnight."""
 
+STREAM_TRIES: Final = 3
+"""Starts of a streaming table in one run: Spark waits ten seconds for a Python process of its own on the
+driver, too short on a machine that has much else to do, and says so by an error. A start that failed has
+committed nothing."""
+
 ADVICE_KEPT: Final = 20
 """Pieces of advice for one class of receivers that a pipeline remembers."""
+
+RUN_TRIES: Final = 2
+"""Starts of a run of a pipeline whose Spark stands still, or has failed because the machine was too busy."""
+
+SPARK_STILL_S: Final = 180.0
+"""Seconds after which a run of a pipeline without any sign of life is ended: what Spark itself waits for, a
+Python process or an answer, it waits for a minute or two, and a busy machine lets everybody do something."""
+
+SPARK_STIR_S: Final = 3.0
+"""Processor time within `SPARK_STILL_S` that is a sign of life of Spark's processes; a JVM that has nothing
+to do needs 0.5 s."""
+
+SPARK_LOOK_S: Final = 5.0
+"""Seconds between two looks for signs of life."""

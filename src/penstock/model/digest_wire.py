@@ -21,6 +21,8 @@ from penstock.model.values import INT64_LEAST, INT64_MOST
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.model.event import Event
+
 MARK: Final = "penstock-digest"
 """Name of the user property that marks a message as a digest; its value is the form of the payload."""
 
@@ -207,6 +209,16 @@ def from_message(payload: bytes) -> tuple[Digest, dict[str, Any]]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DigestError(f"a damaged digest: {error}") from None
     return from_json(told), told
+
+
+def digest_in(event: Event) -> Digest | None:
+    """The digest that a publisher sent in the place of events; None if the event is one of its own."""
+    if not is_marked(event.properties):
+        return None
+    try:
+        return from_message(event.payload)[0]
+    except DigestError:
+        return None
 
 
 def _summary_of(read: _SummaryJson, whole: _DigestJson) -> AttributeSummary:

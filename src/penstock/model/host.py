@@ -16,6 +16,12 @@ def is_loopback(address: str) -> bool:
     return address == "localhost" if parsed is None else parsed.is_loopback
 
 
+def is_wildcard(address: str) -> bool:
+    """Whether an address means all addresses of a machine, such as 0.0.0.0: nobody can connect to it."""
+    parsed = _parsed(address)
+    return parsed is not None and parsed.is_unspecified
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def network_of(address: str) -> str:
     """Key to count hosts by: an IPv4 address, or the IPv6 network of 64 bits that one host is given."""

@@ -51,7 +51,7 @@ _LATEST_S: Final = 253_402_300_799 - 86_400
 zone."""
 
 
-def duration(us: int) -> str:
+def duration(us: float) -> str:
     """Duration as text: 90 s, 15 min, 2.5 h."""
     seconds = us / SECOND_US
     if seconds < 1:

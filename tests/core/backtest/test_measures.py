@@ -1,4 +1,4 @@
-"""What matters, what is unusual, extremes and ages: small cases by hand, and against a naive walk."""
+"""Events that matter, unusual events, extremes and ages: small cases by hand, and against a naive walk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went into a queue against what came out: events in order, the rest in digests in their place."""
+"""Compares a queue's input with its output: events in order, the rest in digests in their place."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def standing(items: Sequence[Item]) -> list[int]:
 
 
 def gaps(items: Sequence[Item], stayed: set[int]) -> list[list[Item]]:
-    """What lies before, between and after the items that stayed."""
+    """The items before, between and after those that stayed."""
     found: list[list[Item]] = [[]]
     for item in items:
         if id(item) in stayed:

@@ -29,7 +29,7 @@ CONTROLLERS: list[Any] = [
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """What holds for every kind of queue."""
+    """Invariants of every kind of queue."""
 
     queue: BoundedQueue
     extra = 0
@@ -183,7 +183,7 @@ class PackingMachine(QueueMachine):
         assert found.packs == sum(found.packs_by_level.values())
         for record in self.queue.events():
             assert record.events_dropped <= record.events_before <= record.items_before
-            assert 0 <= record.level <= self.queue._highest
+            assert 0 <= record.level <= self.queue._climber.highest
             assert record.level == 0 or record.chosen <= record.level
             assert record.items_after <= max(record.items_before, 1)
 

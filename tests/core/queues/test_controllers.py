@@ -115,7 +115,7 @@ def request(arrived: int, departed: int, highest: int = 3) -> PackRequest:
 
 
 def outcome(level: int, *dropped: int, events: int = 100) -> PackOutcome:
-    """What each level up to `level` dropped of the queue's events."""
+    """Events of the queue that each level up to `level` dropped."""
     left, effects = events, []
     for number, count in enumerate(dropped, start=1):
         effects.append(FilterEffect(Cause(level=number, position=1, filter="f"), seen=left, dropped=count))

@@ -329,7 +329,7 @@ class GatheringMachine(RuleBasedStateMachine):
     def move_to_another_queue(self) -> None:
         """As for a policy that is installed, or a session that is restored from disk."""
         before = self.queue.items()
-        self.queue = PackingQueue(self.queue._plan, self.queue.options, Predictive())
+        self.queue = PackingQueue(self.queue._climber.plan, self.queue.options, Predictive())
         self.queue.follow(self.pace)
         self.queue.absorb(before, now_us=self.now_us)
         assert total(self.queue.items()) == total(before)

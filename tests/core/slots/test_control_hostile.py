@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.slots.control import CHEATS, DISBELIEVED, FlowControl
@@ -24,7 +24,7 @@ def control(*, flows: int = 10_000, capacity: int = 20, **changed: Any) -> FlowC
 
 
 def check(flows: FlowControl) -> None:
-    """What holds at any time."""
+    """Invariants at any time."""
     known = flows.table.values()
     served = [one for one in known if one.state is FlowState.SERVED]
     assert len(known) <= flows.options.flows
@@ -58,7 +58,6 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=50)
 @given(st.lists(STEPS, max_size=80), FILTERS)
 def test_nothing_that_is_told_or_comes_breaks_what_must_hold(
     steps: list[tuple[str, int, int, int, int]], changed: dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.slots.control import FlowControl
@@ -108,7 +108,6 @@ def test_a_flow_may_use_lanes_only_where_it_has_places() -> None:
 RANGES = st.lists(st.tuples(st.integers(0, 300), st.integers(1, 10)), max_size=200)
 
 
-@settings(max_examples=50)
 @given(RANGES, st.integers(1, 4))
 def test_a_ledger_never_takes_more_than_a_slot_has_and_gives_all_of_it_back(
     wanted: list[tuple[int, int]], capacity: int

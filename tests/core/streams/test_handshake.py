@@ -1,4 +1,4 @@
-"""What is said when two ends meet survives the wire; what cannot be is refused."""
+"""Handshakes of two ends survive the wire; impossible ones are refused."""
 
 from __future__ import annotations
 

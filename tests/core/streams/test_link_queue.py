@@ -1,4 +1,4 @@
-"""What waits before a link: control overtakes, streams take turns, what finds no place is refused."""
+"""The queue of a link: control overtakes, streams take turns, and messages without room are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recorded stream becomes under candidate policies, without I/O: Spark and a single process share it.
+"""Measures what becomes of a recorded stream under candidate policies. Spark and a single process share it.
 
 settings.py    candidates, settings and results of a backtest
 account.py     one recorded queue under several candidates; accounts of queues add up to that of a stream

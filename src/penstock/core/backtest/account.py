@@ -225,7 +225,7 @@ def account(
 
 
 def counted(replayed: Replayed, *, queue: str) -> Account:
-    """What the queue itself counted; `measured` adds what became of its events."""
+    """Make an account of the queue's own counts; `measured` adds what became of its events."""
     statistics = replayed.statistics
     intervals = [pack.turnaround_us for pack in replayed.packs if pack.turnaround_us is not None]
     lost = statistics.accepted - statistics.delivered

@@ -1,5 +1,5 @@
-"""What a policy is for: how much of what matters, of what is unusual and of the extremes arrives, how late,
-and how old the newest value of each source is.
+"""Measures what a policy is for: how much of what matters, of what is unusual and of the extremes arrives,
+how late, and how old the newest value of each source is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WINDOW_US: Final = 60_000_000
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """How many of some events there were, and how many arrived; summable."""
+    """Counts of some events: all of them, and those that arrived; summable."""
 
     n: int = 0
     kept: int = 0

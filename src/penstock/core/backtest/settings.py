@@ -96,7 +96,7 @@ class Settings:
     """Columns by attribute, as for `pack`."""
     controller: Controllers = Controllers.PREDICTIVE
     matters: tuple[Predicate, ...] = ()
-    """What matters to the receiver; what the policies declare is added."""
+    """Predicates that matter to the receiver, besides those that the policies declare."""
     window_us: int = WINDOW_US
     """Window of time whose extremes are looked for."""
     capacity_bytes: int = limits.QUEUE_BYTES

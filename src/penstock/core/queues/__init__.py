@@ -1,13 +1,14 @@
 """Bounded queues that drop by policy and account for every event.
 
-statistics.py    snapshots of a queue and records of its packs
+statistics.py    snapshots of a queue and records of its packs; its state, to continue elsewhere
 bounded.py       order, bounds and counts that all queues share
 dropping.py      queues without a policy: drop the oldest or the newest
 gathering.py     when digests leave a queue
 pace.py          how fast a receiver takes what is sent, and so how long an event waits
 controllers.py   at which level a queue packs: ladder and predictive
+sparing.py       which events a late queue spares
+climbing.py      one pack: from a level on until enough is gone
 packing.py       the queue that drops by its receiver's policy, when full or late
-buffers.py       shared and private queues behind one link
 replay.py        a recorded stream run through one queue
 """
 
@@ -19,7 +20,6 @@ from penstock.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from penstock.core.queues.bounded import BoundedQueue, QueueOptions
-    from penstock.core.queues.buffers import SharedQueue
     from penstock.core.queues.controllers import Controller, Ladder, LadderState, Predictive, Smoothing
     from penstock.core.queues.dropping import DropNewestQueue, DropOldestQueue
     from penstock.core.queues.pace import Pace
@@ -44,7 +44,6 @@ __all__ = [
     "Replay",
     "ReplayReader",
     "Replayed",
-    "SharedQueue",
     "Smoothing",
     "drain",
 ]
@@ -57,7 +56,6 @@ _MODULES: Final = {
     "DropOldestQueue": "penstock.core.queues.dropping",
     "Ladder": "penstock.core.queues.controllers",
     "LadderState": "penstock.core.queues.controllers",
-    "SharedQueue": "penstock.core.queues.buffers",
     "Pace": "penstock.core.queues.pace",
     "PackRecord": "penstock.core.queues.statistics",
     "PackingQueue": "penstock.core.queues.packing",

@@ -53,6 +53,13 @@ class QueueOptions:
         if not 0 <= self.headroom <= 0.5:
             raise QueueError(f"headroom {self.headroom}; a share between 0 and 0.5")
 
+    @property
+    def most_packed(self) -> int:
+        """Items that a pack may leave: one that frees a single place would be repeated at every arrival
+        (decision 0006).
+        """
+        return self.capacity_events - max(1, int(self.headroom * self.capacity_events))
+
 
 class BoundedQueue(ABC):
     """Order and counts of a queue; a subclass makes room when it is full."""
@@ -84,6 +91,12 @@ class BoundedQueue(ABC):
         self._turnaround_sum_us = 0
         self._ratio_sum = 0.0
         self._packs_in_time = 0
+
+    def rebound(self, options: QueueOptions) -> None:
+        """Change the capacity; what waits beyond it goes when something is accepted next."""
+        self.options = options
+        self._most_items = options.capacity_events
+        self._most_bytes = options.capacity_bytes
 
     # -- in and out ------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""When digests leave a queue: gathered for a time (`every`), or until the link has carried enough (`share`).
+"""Holds digests back in a queue: for a time (`every`), or until the link has carried enough (`share`).
 
 A digest at the head that may not leave yet stays there. Events behind it pass it, and a digest that comes to
 stand behind it is merged into it; a control item it never lets pass. A pack merges digests inside the queue,
@@ -54,6 +54,35 @@ class Gathering:
                 return None if behind is None else True
         return False
 
+    def take(  # the queue's own parts
+        self,
+        items: deque[Item],
+        taken: list[Item],
+        most: int | None,
+        most_bytes: int | None,
+        *,
+        move: Callable[[deque[Item], list[Item], int | None, int | None], int],
+        merge: Callable[[Digest, Digest], None],
+        now_us: Instant | None,
+    ) -> None:
+        """Move items that may leave to those taken, up to `most` of them and so many bytes.
+
+        `move` is the queue's own, which counts; it returns bytes. `merge` is as in `passes`.
+        """
+        size = 0
+        while items and (most is None or len(taken) < most):
+            passes = self.passes(items, merge, now_us=now_us)
+            if passes is None:
+                return
+            waits = items.popleft() if passes else None
+            before = len(taken)
+            size += move(items, taken, before + 1, None if most_bytes is None else most_bytes - size)
+            if waits is not None:
+                items.appendleft(waits)
+            if len(taken) == before:
+                return
+            self.left(taken[-1])
+
     def may_leave(self, size: int, *, alone: bool, now_us: Instant | None) -> bool:
         """Whether a digest of `size` bytes at the head may leave; `alone`: nothing waits behind it."""
         if self.every_us and now_us is not None:
@@ -95,12 +124,13 @@ class Gathering:
 
         They stay between the same control items.
         """
-        groups = list(self._groups(items))
-        if all(len(group) == 1 for group in groups):
-            return list(items)
-        into = {group[0]: merge_all([items[place] for place in group]) for group in groups}  # type: ignore[misc]
-        gone = {place for group in groups for place in group[1:]}
-        return [into.get(place, item) for place, item in enumerate(items) if place not in gone]
+        out = list(items)
+        gone: set[int] = set()
+        for first, *others in self._groups(items):
+            if others:
+                out[first] = merge_all([items[place] for place in (first, *others)])  # type: ignore[misc]
+                gone.update(others)
+        return [item for place, item in enumerate(out) if place not in gone] if gone else out
 
     def _groups(self, items: Sequence[Item]) -> Iterator[list[int]]:
         """Places of the digests that become one."""
@@ -137,7 +167,7 @@ class Gathering:
 
 
 def gathering_of(policy: Policy) -> Gathering | None:
-    """What a policy says of when digests leave; None: at once, each in its place."""
+    """Make the gathering that a policy asks for; None: digests leave at once, each in its place."""
     share = limits.DIGEST_SHARE if policy.digest_share is None else policy.digest_share
     every_us = policy.digest_every_us or 0
     return None if share >= 1 and not every_us else Gathering(every_us=every_us, share=share)

@@ -4,7 +4,8 @@
 
 The owner of a queue reports what the receiver took and in how much time it had something to take; time in
 which there was nothing to take says nothing about its pace. What was handed over and not taken yet is
-`outside`: it waits, too, but no policy reaches it.
+`outside`: it waits, too, but no policy reaches it. `Lateness` compares a queue with the time that its policy
+allows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from penstock.model.instant import LONGEST_US, SECOND_US
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.model.event import Item
+    from penstock.model.event import Event, Item
 
 WINDOW_US: Final = 2 * SECOND_US
 """Observations fade by half in 1.4 s: a link takes bytes in lumps of up to half a second, and a radio link
@@ -31,6 +32,10 @@ was known when the receiver has caught up."""
 LUMP_US: Final = SECOND_US // 2
 """Silence of a receiver that has something to take which says nothing yet: it takes bytes in lumps, and what
 it takes next counts for the silence before it, too."""
+
+_STEP: Final = 16
+"""A late queue is packed again when it has grown by a 16th: an arriving event then pays for about 16 items
+looked at by each filter, also if no level can make the queue as short as it should be."""
 
 
 class Pace:
@@ -122,3 +127,43 @@ class Pace:
             return None
         waiting = max(ahead, self.beside) + self.outside
         return round(min(waiting * SECOND_US / per_s, LONGEST_US)) if per_s else LONGEST_US
+
+
+class Lateness:
+    """Whether a queue is late: an event that arrives now would wait longer than the policy's `fresh`."""
+
+    __slots__ = ("fresh_us", "pace", "settled")
+
+    def __init__(self, pace: Pace, fresh_us: int) -> None:
+        self.pace = pace
+        self.fresh_us = fresh_us
+        self.settled = 0.0
+        """Amount that the last pack for time left, less what has been taken since."""
+
+    def late(self, items: int, size: int, event: Event | None = None) -> bool:
+        """Whether a queue of so many items and bytes is late when the event arrives, and a pack may help."""
+        pace = self.pace
+        by_items = pace.by_items
+        held = items if by_items else pace.amount(size=size, items=items)
+        if held < self.settled:  # noqa: PLR1730  # for each event
+            self.settled = held
+        room = pace.room(self.fresh_us)
+        if room is None:
+            return False
+        more = 1 if by_items else (0 if event is None else event.size) + pace.overhead
+        if max(held, pace.beside) + more <= room:
+            return False
+        step = max(held, room + pace.outside) / _STEP
+        return held + more > self.settled + step
+
+    def most(self, held: int, *, ahead: Iterable[Item], behind: int, behind_bytes: int) -> float:
+        """How much of what is packed may stay, in the unit of the pace, of a queue that holds so much.
+
+        The urgent items `ahead` are not packed, and so many items of so many bytes follow behind.
+        """
+        pace = self.pace
+        room = pace.room(self.fresh_us) or 0.0
+        beside = max(0, pace.beside - held)
+        return max(
+            0.0, room - pace.total(ahead) - beside - pace.amount(size=behind_bytes, items=max(1, behind))
+        )

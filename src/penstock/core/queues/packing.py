@@ -9,55 +9,26 @@ the newest.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
-from penstock.core.queues.controllers import Controller, PackOutcome, PackRequest, Predictive
-from penstock.core.queues.gathering import gathering_of
-from penstock.core.queues.sparing import Fitting, Sparing
-from penstock.core.queues.statistics import PackRecord
+from penstock.core.queues.climbing import Climber
+from penstock.core.queues.controllers import Controller, PackOutcome, Predictive
+from penstock.core.queues.pace import Lateness
+from penstock.core.queues.sparing import Sparing
+from penstock.core.queues.statistics import PackingState, PackRecord
 from penstock.model.digest import WORST_CASE, Digest
 from penstock.model.event import Control, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock.core.queues.gathering import Gathering
+    from penstock.core.queues.climbing import Climbed
     from penstock.core.queues.pace import Pace
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.policy.columns import Plan
-    from penstock.policy.evaluate import FilterEffect
     from penstock.policy.nodes import Policy
-
-_STEP: Final = 16
-"""A late queue is packed again when it has grown by a 16th: an arriving event then pays for about 16 items
-looked at by each filter, also if no level can make the queue as short as it should be."""
-
-_SPARE: Final = 4
-"""Where events are spared, a quarter of the time stays free: a pack looks at all that waits, so it should
-not be needed again at once."""
-
-_HOLD: Final = 8
-"""The controller asks for a level that holds for an eighth of `fresh`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackingState:
-    """State of a queue besides its items and its controller, to continue elsewhere or later."""
-
-    first: int = 0
-    """Number of the items that wait in the lane of urgent events."""
-    held: int = 0
-    """Bytes held after the last pack."""
-    departed: int = 0
-    """Bytes that left since then."""
-    settled: float = 0.0
-    last_pack_us: int | None = None
-    gathering: tuple[float, int | None] | None = None
-    sent: tuple[tuple[str, str, int], ...] = ()
-    """Topic and sender of each source that a queue which keeps time remembers, and when it sent last."""
 
 
 class PackingQueue(BoundedQueue):
@@ -83,30 +54,26 @@ class PackingQueue(BoundedQueue):
         `asked_us` takes the place of the policy's `fresh`, `fresh_us` stands in for a policy that has none.
         """
         super().__init__(options)
-        self._plan = None if policy is None else _plan_of(policy)
-        self._highest = 0 if self._plan is None else self._plan.highest
-        self._controller: Controller = controller or Predictive()
-        own = None if self._plan is None else self._plan.fresh_us
-        self.fresh_us = (asked_us or own or fresh_us) if self._highest else None
+        self._climber = Climber(
+            policy, controller or Predictive(), digests_at_once=self.options.digests_at_once
+        )
+        self._gathering = self._climber.gathering
+        plan = self._climber.plan
+        own = None if plan is None else plan.fresh_us
+        self.fresh_us = (asked_us or own or fresh_us) if self._climber.highest else None
         """Time that no event should wait longer; None: any time."""
         self._pace: Pace | None = None
-        self._timed: Pace | None = None
-        """The pace, if the queue can be late."""
+        self._timed: Lateness | None = None
+        """None: the queue is never late."""
         self._sparing: Sparing | None = None
-        self._is_urgent: Callable[[Event], bool] | None = self._plan.urgent if self._plan else None
+        self._is_urgent: Callable[[Event], bool] | None = plan.urgent if plan else None
         self._first: deque[Item] = deque()
         """Urgent events, behind the digest of those that were dropped."""
-        own_policy = None if self._plan is None else self._plan.policy
-        self._gathering = (
-            None if own_policy is None or self.options.digests_at_once else gathering_of(own_policy)
-        )
-        self._marks = (0, 0)  # bytes held after the last pack, and bytes departed until then
-        self._settled = 0.0  # what the last pack for time left, or less if it has been taken since
 
     @property
     def level(self) -> int:
         """Level the next pack would begin with; 0 without a policy."""
-        return self._controller.level if self._highest else 0
+        return self._climber.controller.level if self._climber.highest else 0
 
     @property
     def urgent(self) -> int:
@@ -122,9 +89,13 @@ class PackingQueue(BoundedQueue):
     def follow(self, pace: Pace) -> None:
         """Keep the time of a receiver that takes items at this pace."""
         self._pace = pace
-        self._timed = pace if self.fresh_us is not None else None
-        if self._timed is not None and self._sparing is None:
+        if self.fresh_us is None:
+            return
+        if self._timed is None:
+            self._timed = Lateness(pace, self.fresh_us)
             self._sparing = Sparing()
+        else:
+            self._timed.pace = pace
 
     def wait_us(self) -> int | None:
         """How long an event that arrives now will wait; None: not known."""
@@ -133,12 +104,12 @@ class PackingQueue(BoundedQueue):
 
     def state(self) -> PackingState:
         """State of the queue besides its items."""
-        held, departed = self._marks
+        held, departed = self._climber.marks
         return PackingState(
             first=len(self._first),
             held=held,
             departed=self._departed_bytes - departed,
-            settled=self._settled,
+            settled=0.0 if self._timed is None else self._timed.settled,
             last_pack_us=self._last_pack_us,
             gathering=None if self._gathering is None else self._gathering.state(),
             sent=() if self._sparing is None else self._sparing.state(),
@@ -151,8 +122,10 @@ class PackingQueue(BoundedQueue):
         for item in items:
             self._account(item, +1)
             self._accepted += 1 if isinstance(item, Event) else item.count
-        self._marks = (state.held, -state.departed)
-        self._settled, self._last_pack_us = state.settled, state.last_pack_us
+        self._climber.marks = (state.held, -state.departed)
+        self._last_pack_us = state.last_pack_us
+        if self._timed is not None:
+            self._timed.settled = state.settled
         if self._gathering is not None and state.gathering is not None:
             self._gathering.restore(state.gathering)
         if self._sparing is not None:
@@ -167,8 +140,12 @@ class PackingQueue(BoundedQueue):
                 self._accepted += 1
                 self._add_urgent(item, now_us)
                 return
-            pace = self._timed
-            if pace is not None and self._late(pace, 0 if pace.by_items else item.size):
+            timed = self._timed
+            if (
+                timed is not None
+                and timed.late(self._held, self._bytes, item)
+                and len(self._items) > self._controls
+            ):
                 self._pack(item.size, now_us, in_time=True)
         super().offer(item, now_us=now_us)
 
@@ -186,7 +163,11 @@ class PackingQueue(BoundedQueue):
                 self._append(item, item.size)
         if self._held > self.options.capacity_events or self._bytes > self.options.capacity_bytes:
             self._pack_but_newest(now_us)
-        elif self._timed is not None and self._late(self._timed, 0):
+        elif (
+            self._timed is not None
+            and self._timed.late(self._held, self._bytes)
+            and len(self._items) > self._controls
+        ):
             self._pack_but_newest(now_us, in_time=True)
         while self.urgent and (
             len(self._first) > self.options.capacity_events - 2
@@ -239,30 +220,16 @@ class PackingQueue(BoundedQueue):
         if gathering is None:
             self._move(self._items, taken, most, most_bytes)
         else:
-            self._move_gathering(gathering, taken, most, most_bytes, now_us)
+            gathering.take(
+                self._items,
+                taken,
+                most,
+                most_bytes,
+                move=self._move,
+                merge=self._merge_first_two,
+                now_us=now_us,
+            )
         return taken
-
-    def _move_gathering(
-        self,
-        gathering: Gathering,
-        taken: list[Item],
-        most: int | None,
-        most_bytes: int | None,
-        now_us: Instant | None,
-    ) -> None:
-        items, size = self._items, 0
-        while items and (most is None or len(taken) < most):
-            passes = gathering.passes(items, self._merge_first_two, now_us=now_us)
-            if passes is None:
-                return
-            waits = items.popleft() if passes else None
-            before = len(taken)
-            size += self._move(items, taken, before + 1, None if most_bytes is None else most_bytes - size)
-            if waits is not None:
-                items.appendleft(waits)
-            if len(taken) == before:
-                return
-            gathering.left(taken[-1])
 
     def gather_until(self, due_us: Instant) -> None:
         """Go on gathering as another queue did, whose digest is at the head now."""
@@ -332,7 +299,7 @@ class PackingQueue(BoundedQueue):
         oldest = self._first.popleft()
         assert isinstance(oldest, Event)
         both: list[Item] = [oldest] if digest is None else [digest, oldest]
-        (merged,) = (self._plan or _plan_of(None)).collapse(both)
+        (merged,) = self._climber.collapse(both)
         for item in both:
             self._account(item, -1)
         self._first.appendleft(merged)
@@ -340,21 +307,6 @@ class PackingQueue(BoundedQueue):
         self._count_filter(WORST_CASE, seen=1, dropped=1)
 
     # -- packing ---------------------------------------------------------------------------------------------
-
-    def _late(self, pace: Pace, size: int) -> bool:
-        """Whether an event that arrives now would wait too long, and a pack may help."""
-        assert self.fresh_us is not None
-        held = self._held if pace.by_items else pace.amount(size=self._bytes, items=self._held)
-        if held < self._settled:  # noqa: PLR1730  # for each event
-            self._settled = held
-        room = pace.room(self.fresh_us)
-        if room is None:
-            return False
-        more = 1 if pace.by_items else size + pace.overhead
-        if max(held, pace.beside) + more <= room:
-            return False
-        step = max(held, room + pace.outside) / _STEP
-        return held + more > self._settled + step and len(self._items) > self._controls
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
         if isinstance(item, Event):
@@ -372,7 +324,7 @@ class PackingQueue(BoundedQueue):
                 self._drop_urgent()
 
     def _digest_alone(self, item: Event) -> None:
-        (digest,) = (self._plan or _plan_of(None)).collapse([item])
+        (digest,) = self._climber.collapse([item])
         assert isinstance(digest, Digest)
         self._count_filter(WORST_CASE, seen=1, dropped=1)
         if not self._merged_into_last(digest):
@@ -401,50 +353,39 @@ class PackingQueue(BoundedQueue):
         before = (self._held, self._bytes)
         events = self._queued
         packed_bytes = self._bytes - sum(item.size for item in self._first)
-        most = self._most(size, behind) if in_time else None
-        chosen = level = self._choose(now_us, most)
-        items: Sequence[Item] = list(self._items)
-        effects: list[FilterEffect] = []
-        spared_bytes = done = 0
-        while level and level <= self._highest:
-            assert self._plan is not None
-            # The next level goes on with what is packed so far; no step runs twice (decision 0006).
-            if most is None:
-                packed = self._plan.pack(items, level=level, above=done, now_us=now_us)
-                items = self._gathered(packed.items)
-                enough = self._enough(items, size, behind)
-            else:
-                assert self._timed is not None
-                fitting = self._fitting(items, most)
-                packed, items = fitting.packed(self._plan, level=level, above=done, now_us=now_us)
-                spared_bytes = fitting.spared_bytes
-                enough = self._timed.total(items) <= most
-            effects += packed.effects
-            if enough:
-                break
-            done, level = level, level + 1
-        else:
-            if most is None:
-                left = sum(isinstance(item, Event) for item in items)
-                items = (self._plan or _plan_of(None)).collapse(items)
-                self._count_filter(WORST_CASE, seen=left, dropped=left)
-                level = 0
-            else:
-                level = done
-        self._replace(items)
-        for effect in effects:
+        timed = self._timed if in_time else None
+        most, amount = None, 0
+        if timed is not None:
+            amount = timed.pace.amount(size=self._bytes, items=self._held)
+            most = timed.most(amount, ahead=self._first, behind=behind, behind_bytes=size)
+        chosen = self._climber.choose(
+            now_us,
+            held=self._bytes,
+            departed=self._departed_bytes,
+            last_us=self._last_pack_us,
+            fresh_us=self.fresh_us or 0,
+            amount=amount,
+            most=most,
+        )
+        found = self._climbed(chosen, size, behind, most, now_us)
+        if found.collapsed is not None:
+            self._count_filter(WORST_CASE, seen=found.collapsed, dropped=found.collapsed)
+        self._replace(found.items)
+        for effect in found.effects:
             self._count_filter(effect.cause, seen=effect.seen, dropped=effect.dropped)
-        if self._highest:
-            left_bytes = self._bytes - sum(item.size for item in self._first) - spared_bytes
+        if self._climber.highest:
+            left_bytes = self._bytes - sum(item.size for item in self._first) - found.spared_bytes
             kept = left_bytes / packed_bytes if packed_bytes else None
-            self._controller.packed(PackOutcome(now_us, level, events - self.urgent, tuple(effects), kept))
-        self._marks = (self._bytes, self._departed_bytes)
+            self._climber.controller.packed(
+                PackOutcome(now_us, found.level, events - self.urgent, found.effects, kept)
+            )
+        self._climber.marks = (self._bytes, self._departed_bytes)
         if self._timed is not None:
-            self._settled = self._timed.amount(size=self._bytes, items=self._held)
+            self._timed.settled = self._timed.pace.amount(size=self._bytes, items=self._held)
         self._remember(
             PackRecord(
                 at_us=now_us,
-                level=level,
+                level=found.level,
                 chosen=chosen,
                 turnaround_us=None if self._last_pack_us is None else now_us - self._last_pack_us,
                 events_before=events,
@@ -457,57 +398,29 @@ class PackingQueue(BoundedQueue):
             )
         )
 
-    def _gathered(self, items: list[Item]) -> list[Item]:
-        return items if self._gathering is None else self._gathering.merged(items)
-
-    def _fitting(self, items: Sequence[Item], most: float) -> Fitting:
-        """Packs items so that what is left takes at most so much, and spares what fits."""
+    def _climbed(self, level: int, size: int, behind: int, most: float | None, now_us: Instant) -> Climbed:
+        """Pack from a level on until there is room; with `most`, until what is left takes at most that."""
+        items = list(self._items)
+        if most is None:
+            return self._climber.climb(
+                items, level, now_us=now_us, enough=lambda left: self._enough(left, size, behind)
+            )
+        assert self._timed is not None
         assert self._sparing is not None
-        assert self._timed is not None
-        most -= most / _SPARE  # or the next event would find the queue late again
-        return Fitting(
-            self._sparing, self._first, items, pace=self._timed, gathered=self._gathered, most=most
-        )
-
-    def _most(self, size: int, behind: int) -> float:
-        """How much of what is packed may stay, in the unit of the pace."""
-        assert self._timed is not None
-        assert self.fresh_us is not None
-        pace = self._timed
-        room = pace.room(self.fresh_us) or 0.0
-        first = pace.amount(size=sum(item.size for item in self._first), items=len(self._first))
-        own = pace.amount(size=self._bytes, items=self._held)
-        beside = max(0, pace.beside - own)
-        return max(0.0, room - first - beside - pace.amount(size=size, items=max(1, behind)))
-
-    def _choose(self, now_us: Instant, most: float | None) -> int:
-        if not self._highest:
-            return 0
-        held, departed = self._marks
-        left = self._departed_bytes - departed
-        amount = 0
-        if most is not None:
-            assert self._timed is not None
-            amount = self._timed.amount(size=self._bytes, items=self._held)
-        request = PackRequest(
-            now_us=now_us,
-            highest=self._highest,
-            arrived=max(0, self._bytes - held + left),
-            departed=left,
-            over_us=0 if self._last_pack_us is None else now_us - self._last_pack_us,
-            held=amount,
+        return self._climber.climb_in_time(
+            items,
+            level,
+            ahead=self._first,
+            pace=self._timed.pace,
+            sparing=self._sparing,
             most=most,
-            hold_us=(self.fresh_us or 0) // _HOLD,
+            now_us=now_us,
         )
-        return self._controller.choose(request)
 
     def _enough(self, items: Sequence[Item], size: int, behind: int) -> bool:
         """Whether the headroom is free: one item more than `behind`, and `size` more bytes."""
         options = self.options
-        # A pack that frees a single place would be repeated at every arrival (decision 0006).
-        room = max(1, int(options.headroom * options.capacity_events))
-        count = len(items) + len(self._first) - self._controls + behind
-        if count > options.capacity_events - room:
+        if len(items) + len(self._first) - self._controls + behind > options.most_packed:
             return False
         room_bytes = max(size, int(options.headroom * options.capacity_bytes))
         held = sum(item.size for item in items if not isinstance(item, Control))
@@ -519,10 +432,3 @@ class PackingQueue(BoundedQueue):
         super()._replace(items)
         for item in self._first:
             self._account(item, +1)
-
-
-def _plan_of(policy: Policy | Plan | None) -> Plan:
-    """Compile a policy. Imports it here: a queue without a policy that never fills needs no numpy."""
-    from penstock.policy.columns import Plan  # noqa: PLC0415
-
-    return policy if isinstance(policy, Plan) else Plan(policy)

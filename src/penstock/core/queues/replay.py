@@ -55,7 +55,7 @@ _SECONDS: Final = {"s": 1, "min": 60, "h": 3_600}
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """How fast a queue is emptied."""
+    """The rate at which a queue is emptied."""
 
     per_s: Fraction
     in_bytes: bool
@@ -105,7 +105,7 @@ def wire_bytes(item: Item) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayState:
-    """Where a drain stands, to continue elsewhere or later; the queue's own state is not included."""
+    """State of a drain, to continue elsewhere or later; the queue's own state is not included."""
 
     now_us: int
     free_us: Fraction

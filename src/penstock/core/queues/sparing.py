@@ -1,4 +1,4 @@
-"""Which events a late queue spares: a level may drop them, but the receiver takes them in time all the same.
+"""Spares events of a late queue that a level may drop, but that the receiver takes in time all the same.
 
 A level says what may be lost, and time says how much must be lost. Where a level drops more than that, the
 rest is spared, with the sources of events (topic and sender) in turn. Events go in this order, until what is
@@ -150,26 +150,20 @@ class _Chain:
         self, sent: dict[tuple[str, str], Instant], events: Sequence[Event], gone: Sequence[int]
     ) -> None:
         self._times: list[Instant | None] = [event.ts_us for event in events]
-        times, after = self._times, [-1] * len(events)
-        befores: list[int] = []
+        times, after, before = self._times, [-1] * len(events), [-1] * len(events)
         newest: dict[tuple[str, str], int] = {}
-        for place, event in enumerate(events):
-            source = (event.topic, event.sender)
-            before = newest.get(source)
-            if before is None:  # a place behind all events stands for what was sent last
-                before = len(times)
+        for place, source in enumerate([(event.topic, event.sender) for event in events]):
+            known = newest.get(source)
+            if known is None:  # a place behind all events stands for what was sent last
+                before[place] = len(times)
                 times.append(sent.get(source))
             else:
-                after[before] = place
-            befores.append(before)
+                before[place] = known
+                after[known] = place
             newest[source] = place
-        self._before, self._after = befores, after
-        times, befores = self._times, self._before
-        self._gaps = {}
-        for place in gone:
-            before_us = times[befores[place]]
-            self._gaps[place] = _NEVER if before_us is None else times[place] - before_us  # type: ignore[operator]
-        self._heap = [(gap, place) for place, gap in self._gaps.items()]
+        self._before, self._after = before, after
+        self._gaps = {place: self._gap(place) for place in gone}
+        self._heap = list(zip(self._gaps.values(), self._gaps, strict=True))
         heapify(self._heap)
 
     def _gap(self, place: int) -> int:

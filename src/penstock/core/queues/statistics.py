@@ -1,4 +1,4 @@
-"""Statistics of a queue: a snapshot of its counts, and a record of each pack."""
+"""Statistics of a queue: a snapshot of its counts, a record of each pack, and its state to continue."""
 
 from __future__ import annotations
 
@@ -91,3 +91,20 @@ class QueueStatistics:
     def conserved(self) -> bool:
         """Whether every event accepted is accounted for."""
         return self.accepted == self.delivered + self.digested + self.queued + self.queued_digested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackingState:
+    """State of a packing queue besides its items and its controller, to continue elsewhere or later."""
+
+    first: int = 0
+    """Number of the items that wait in the lane of urgent events."""
+    held: int = 0
+    """Bytes held after the last pack."""
+    departed: int = 0
+    """Bytes that left since then."""
+    settled: float = 0.0
+    last_pack_us: int | None = None
+    gathering: tuple[float, int | None] | None = None
+    sent: tuple[tuple[str, str, int], ...] = ()
+    """Topic and sender of each source that a queue which keeps time remembers, and when it sent last."""

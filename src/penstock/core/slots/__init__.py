@@ -20,10 +20,9 @@ Flows:
     reservation.py   slots reserved ahead, and the flows that hold them
     options.py       settings of the flow control
     lanes.py         the lane of a packet (Table 2), and the lanes of a receiver
-    standing.py      states of flows, refusals and events
+    standing.py      states of flows, refusals and events; served flows that stopped sending
     unlisted.py      flows without an entry in the table, served by the filters alone
     control.py       admission, prediction and reservation for all flows
-    silence.py       served flows that stopped sending
     retries.py       retries: recognised by their pattern, or announced by requests without a slot
 """
 

@@ -16,8 +16,7 @@ from penstock.core.slots.period import Grid
 from penstock.core.slots.reservation import FULL_SLOT, Reservations, ReservedPlaces, SlotWindow
 from penstock.core.slots.retries import RetrySequence
 from penstock.core.slots.shape import Shape
-from penstock.core.slots.silence import SilentFlows
-from penstock.core.slots.standing import FlowStanding, wait_us
+from penstock.core.slots.standing import FlowStanding, SilentFlows, wait_us
 from penstock.core.slots.unlisted import UnlistedFlow, UnlistedFlows, regular
 
 if TYPE_CHECKING:

@@ -75,11 +75,11 @@ class FlowState(StrEnum):
     LEARNING = "learning"
     """No period is known yet: best effort."""
     SERVED = "served"
-    """Its slots are reserved."""
+    """Slots of the flow are reserved."""
     REFUSED = "refused"
-    """It has a period but no slots: best effort."""
+    """The flow has a period but no slots: best effort."""
     SILENT = "silent"
-    """It was served and stopped sending."""
+    """The flow was served and stopped sending."""
 
 
 class PeriodSource(StrEnum):

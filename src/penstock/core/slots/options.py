@@ -8,7 +8,7 @@ from penstock import limits
 from penstock.core.slots.lanes import Decisions
 from penstock.core.slots.shape import Shape, Variant
 from penstock.errors import SlotError
-from penstock.model.instant import SECOND_US
+from penstock.model.instant import SECOND_US, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +152,8 @@ class ControlOptions:
             return f"period too short: {period_us / 1_000:g} ms is less than a slot of {slot_ms:g} ms"
         if period_us + self.sigmas * jitter_us > self.window_us():
             return (
-                f"period beyond the window: {period_us / 1_000:g} ms, and slots can be reserved "
-                f"{self.window_us() / 1_000:g} ms ahead"
+                f"period beyond the window: {duration(period_us)}, and slots can be reserved "
+                f"{duration(self.window_us())} ahead"
             )
         if jitter_us < 0 or jitter_us > period_us / 4:
             return (

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from penstock.core.streams.broker import StreamBroker
 from penstock.core.streams.link_queue import LinkQueue
-from penstock.core.streams.log import Log, MemoryLog
+from penstock.core.streams.log import MemoryLog
 from penstock.core.streams.messages import Acknowledged, ClockBehind, Delivered, Missed, Recovering
 from penstock.core.streams.options import StreamOptions
 
@@ -29,7 +29,6 @@ __all__ = [
     "ClockBehind",
     "Delivered",
     "LinkQueue",
-    "Log",
     "MemoryLog",
     "Missed",
     "Recovering",

@@ -52,7 +52,7 @@ class StreamStatistics:
 
 
 class StreamBroker:
-    """Same interface as a single core (receive, on_timer, timer, outgoing, events).
+    """All streams of a node behind the interface of one core (receive, on_timer, timer, outgoing, events).
 
     Messages name their stream.
     """
