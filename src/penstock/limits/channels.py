@@ -229,6 +229,21 @@ WATCH_LIST_PAGES: Final = 2_000
 WATCH_LONGEST_S: Final = 31 * 86_400
 """Longest interval between polls that an operator can set."""
 
+RENDER_LOOK_S: Final = 0.5
+"""Interval at which the memory of a browser is measured: it grows by some 100 MB in that time."""
+
+RENDER_END_S: Final = 5.0
+"""Time in which a browser ends when it is asked to; then it is killed."""
+
+RENDER_POST_BYTES: Final = 1 << 16
+"""Largest body that a script of a rendered page may send: queries of public interfaces are far smaller."""
+
+TRIAL_SAMPLE_S: Final = 300.0
+"""How long a page that was fetched to try rules on it is used for further trials."""
+
+RESTORED_CHANGES: Final = 1_000
+"""Changes that are undone to restore an older version of a page: as many as the API lists."""
+
 PICKED_SELECTORS: Final = 6
 """Selectors offered for one line of a page: more are a second choice, not a help."""
 

@@ -73,6 +73,9 @@ HTTP_ATTRIBUTES: Final = 200
 HTTP_IMPORT_BYTES: Final = 9 << 20
 """Body of a request that imports a list: a list of 4 MiB, whose quotes are escaped in JSON."""
 
+HTTP_ACCESS_TRIED: Final = 100
+"""Users, and topics of rules, for which other rules are compared with those in force."""
+
 HTTP_ACCESS_RULES: Final = 1_000
 """Access rules that can be tried in one request."""
 

@@ -8,11 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.channels.change_rate import Estimator, complete, incomplete
+from penstock.core.channels.change_rate import Estimator, complete, rate_per_s
 from penstock.model.instant import SECOND_US
 
 HOUR_US = 3_600 * SECOND_US
 FOR_EVER_US = 2**62
+
+
+def incomplete(polls: list[tuple[int, bool]]) -> float:
+    """Changes per second, from polls: microseconds since the poll before, and whether there was a change."""
+    polls = [(interval_us, changed) for interval_us, changed in polls if interval_us > 0]
+    if not polls:
+        return 0.0
+    return rate_per_s(
+        [(1.0, interval_us) for interval_us, changed in polls if changed],
+        unchanged_us=sum(interval_us for interval_us, changed in polls if not changed),
+        mean_us=sum(interval_us for interval_us, _ in polls) / len(polls),
+    )
 
 
 def polls(rate_per_poll: float, *, seed: int, count: int = 30, even: bool = False) -> list[tuple[int, bool]]:

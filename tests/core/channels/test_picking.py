@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.channels.difference import Rules, read, rules_of
-from penstock.core.channels.picking import selectors_of
+from penstock.core.channels.picking import selectors_of, xpath_of
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,26 @@ def test_every_selector_of_every_line_finds_the_line() -> None:
         selectors = selectors_of(place)
         assert selectors, place
         for selector in selectors:
-            assert line in [text for text, _ in lines(rules_of({"css": [selector]}))], (selector, place)
+            found = lines(rules_of({"css": [selector]}))
+            assert line in [text for text, _ in found], (selector, place)
+            xpath = xpath_of(selector)
+            assert lines(rules_of({"xpath": [xpath]})) == found, (selector, xpath)
 
 
 @given(st.text(alphabet='/#.adiv-_0[]"(): ', max_size=60))
 def test_whatever_a_place_is_its_selectors_are_valid(place: str) -> None:
     for selector in selectors_of(place):
         rules_of({"css": [selector]})
+        rules_of({"xpath": [xpath_of(selector)]})
+
+
+@pytest.mark.parametrize(
+    ("selector", "xpath"),
+    [
+        ("#prices", "//*[@id='prices']"),
+        ("main", "//main"),
+        ("div#a.b p", "//div[@id='a'][contains(concat(' ', normalize-space(@class), ' '), ' b ')]//p"),
+    ],
+)
+def test_a_selector_is_written_as_xpath(selector: str, xpath: str) -> None:
+    assert xpath_of(selector) == xpath

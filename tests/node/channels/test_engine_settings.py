@@ -1,4 +1,4 @@
-"""What can be set about web channels, and what is wrong with it."""
+"""Settings of web channels, and the errors of wrong ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from penstock.errors import ConfigError, MissingTool
 from penstock.node.access.gate import Gate
 from penstock.node.broker.broker import Broker
 from penstock.node.channels import engine
-from penstock.node.config.read import load, read_config
+from penstock.node.config.read import load
 from penstock.node.config.reload import applicable
 from penstock.node.config.schema import Config
+from tests.kit.configuration import read_config
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,12 @@ from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.core.channels.address import topic_of
+from penstock.core.channels.delta import apply
+from penstock.core.channels.difference import from_json
+from penstock.model.event import Event
 from penstock.node.http.lists import AT_ONCE
 from penstock.node.observe.sys_topics import SysTopics
-from tests.kit.channels import first_version, html, polling, settled, watching
+from tests.kit.channels import delta_in, first_version, html, polling, settled, watching
 from tests.kit.http_node import check_answer, running
 from tests.kit.waiting import until
 from tests.kit.web_server import WebServer
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
+    from penstock.client import Subscription
     from tests.kit.channels import Watched
 
 OPML = '<opml version="2.0"><body><outline text="a" xmlUrl="{}"/><outline xmlUrl="nonsense"/></body></opml>'
@@ -155,6 +159,9 @@ async def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: 
         ("/channels/pause", {"url": "https://example.org/"}, 422, "url"),
         ("/channels/check", {"url": "https://example.org/"}, 422, "url"),
         ("/channels/unmute", {"url": "https://example.org/", "place": "/p"}, 422, "url"),
+        ("/channels/restore", {"url": "https://example.org/", "version": 7}, 422, "url"),
+        ("/channels/restore", {"url": "https://example.org/", "version": 0}, 422, "version"),
+        ("/channels/try", {"url": "https://example.org/", "rules": {}}, 422, "url"),
         ("/channels/subscribe", {"who": "ann", "url": "https://example.org/"}, 422, "who, url, policy"),
         ("/channels/unsubscribe", {"who": "feed:ann", "url": "https://example.org/"}, 422, "who, url"),
         ("/channels/import", {"opml": "<rss/>"}, 422, "opml"),
@@ -175,6 +182,96 @@ async def test_what_cannot_be_done_says_why(path: str, body: Any, status: int, w
     async with watching(http=True, deny_hosts=("refused.org",)) as node:
         code, said = await ask(node, "GET" if body is None else "POST", path, body)
         assert (code, said.get("where", "")) == (status, where), said
+
+
+async def changed(node: Watched, server: WebServer, url: str, *lines: str) -> int:
+    """Have a page show other lines, and wait until that is told; return the version."""
+    before = node.channels.channel(url).version
+    server.put("/prices", html(*lines))
+    await until(lambda: node.channels.channel(url).version > before)
+    return node.channels.channel(url).version
+
+
+async def event(subscription: Subscription) -> Event:
+    """The next message, which is no digest."""
+    found = await anext(subscription)
+    assert isinstance(found, Event)
+    return found
+
+
+async def test_an_older_version_is_restored_told_and_compared_with() -> None:
+    async with WebServer() as server, watching(http=True) as node, node.client("reader") as reader:
+        url = server.put("/prices", html("Lamp", "EUR forty"))
+        node.channels.add(url)
+        await node.channels.subscribe("feed:ann", url)
+        await settled(node, url)
+        first = node.channels.channel(url).version
+        subscription = await reader.subscribe(topic_of(url), qos=1, retain_handling=2)
+        second = await changed(node, server, url, "Lamp", "EUR fifty")
+        third = await changed(node, server, url, "Lamp", "EUR fifty", "Chair")
+        asked = {"url": url, "version": first}
+        assert (await ask(node, "POST", "/channels/restore", {"url": url, "version": third}))[0] == 422
+        code, said = await ask(node, "POST", "/channels/restore", asked)
+        assert (code, "was restored as version" in said["done"]) == (200, True), said
+        told = [delta_in(await event(subscription)) for _ in range(4)]
+        assert [each["old_version"] for each in told] == [first, second, third, told[2]["version"]]
+        assert [each.get("restored") for each in told] == [None, None, first, None]
+        lines = ["Lamp", "EUR forty"]
+        for each in told:
+            lines = apply(from_json(json.dumps(each).encode()), lines)
+        assert lines == ["Lamp", "EUR fifty", "Chair"]
+        # The page itself has not changed since: what it shows is the next change, against what was restored.
+        assert told[3]["changes"] == [{"at": 1, "old": ["EUR forty"], "new": ["EUR fifty", "Chair"]}]
+        await until(lambda: len(node.told.heard) == 4)
+        assert [delta.restored for _, delta in node.told.heard] == [0, 0, first, 0]
+        status = node.channels.status()
+        assert (status.counts.changes, status.published, status.balanced) == (3, 4, True)
+        assert (await ask(node, "POST", "/channels/restore", asked))[0] == 200
+
+
+async def test_a_restored_version_survives_a_restart(tmp_path: Path) -> None:
+    async with WebServer() as server:
+        url = server.put("/prices", html("Lamp", "EUR forty"))
+        async with watching(str(tmp_path)) as node:
+            node.channels.add(url)
+            await settled(node, url)
+            first = node.channels.channel(url).version
+            await changed(node, server, url, "Lamp", "EUR fifty")
+            node.channels.hold(url, paused=True)
+            await node.channels.restore(url, first)
+            restored = node.channels.channel(url).version
+        async with watching(str(tmp_path)) as node:
+            assert [each.restored for each in node.channels.deltas(url)] == [first, 0]
+            node.channels.hold(url, paused=False)
+            await until(lambda: node.channels.deltas(url)[0].version > restored)  # on disk, too
+            newest = node.channels.deltas(url)[0]
+            assert (newest.old_version, newest.changes[0].old) == (restored, ("EUR forty",))
+            assert node.told.again == 0
+
+
+async def test_rules_are_tried_on_one_fetch_and_change_nothing() -> None:
+    async with WebServer() as server, watching(http=True, interval_s=3_600.0) as node:
+        text = html("Lamp", "EUR forty").replace("<p>", "<p class='c'>", 1)
+        url = server.put("/prices", text)
+        node.channels.add(url, every_s=3_600)
+        await first_version(node, url)
+        await until(lambda: node.channels.status().fetching == 0)
+        await asyncio.sleep(0.06)
+        before = len(server.asked)
+        for rules in ({"css": ["p.c"]}, {"xpath": ["//p[@class='c']"]}, {"xpath": ["//p[1]"]}):
+            code, found = await ask(node, "POST", "/channels/try", {"url": url, "rules": rules})
+            assert (code, [line["text"] for line in found["lines"]], found["total"]) == (200, ["Lamp"], 1), (
+                found
+            )
+        assert len(server.asked) == before + 1
+        assert node.channels.rules(url) == {}
+        for rules, said in (
+            ({"xpath": ["//p/following-sibling::p"]}, "all its neighbours"),
+            ({"css": [".missing"]}, "finds nothing on the page"),
+            ({"xpath": ["//p["]}, "not an XPath"),
+        ):
+            code, found = await ask(node, "POST", "/channels/try", {"url": url, "rules": rules})
+            assert (code, found["where"], said in found["detail"]) == (422, "rules", True), found
 
 
 async def test_a_node_without_web_channels_says_so() -> None:
@@ -236,6 +333,8 @@ async def test_commands_speak_to_the_node(tmp_path: Path, monkeypatch: pytest.Mo
         assert "Somebody asked" in await run("why", url)
         assert '"muted": []' in await run("why", url, "--json")
         assert "are told from now on" in await run("unmute", url, "/main/p")
+        await run("restore", url, "7", code=1)
+        assert '"total"' in await run("try", url, "--xpath", "//p", "--json")
         await run("unmute", url, "/nowhere", code=1)
         assert "is paused" in await run("pause", url)
         assert "polled again" in await run("resume", url)

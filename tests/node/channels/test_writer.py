@@ -1,4 +1,4 @@
-"""What is known about channels, on its way to a disk that is slow or full."""
+"""Writing the state of channels to a disk that is slow or full."""
 
 from __future__ import annotations
 
@@ -65,4 +65,26 @@ async def test_what_could_not_be_written_is_written_once_it_can_be() -> None:
     store.full = False
     await keeping.flush()
     assert [url for url, _ in store.channels()] == [URL]
+    await keeping.close()
+
+
+async def test_rows_that_cannot_be_made_cost_the_rows_of_no_other_channel() -> None:
+    store = Disk(None)
+    other = "https://example.com/"
+    known = {url: Channel(url, ChannelFacts(since_us=1)) for url in (URL, other)}
+    keeping = ChannelWriter(store, history=1, channel=known.get, beside=tuple)
+    keeping.put([sql.put_channel("https://example.net/", ChannelFacts(since_us=1))])
+    keeping.changed(other)
+
+    def broken() -> list[Row]:
+        raise ValueError("a page that is no page")
+
+    both = await asyncio.gather(
+        keeping.commit(URL, broken),
+        keeping.commit(URL, lambda: [sql.put_channel(URL, known[URL].known)]),
+        return_exceptions=True,
+    )
+    assert [str(one) for one in both] == ["a page that is no page", "None"]
+    await keeping.flush()
+    assert sorted(url for url, _ in store.channels()) == [other, "https://example.net/", URL]
     await keeping.close()

@@ -1,4 +1,4 @@
-"""What the bot answers: a clear sentence to whatever people say."""
+"""Answers of the bot: a clear sentence to whatever people say."""
 
 from __future__ import annotations
 

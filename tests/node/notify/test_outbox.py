@@ -1,4 +1,4 @@
-"""What waits for subscribers: nothing is lost without a count, and a restart changes nothing."""
+"""Queues of subscribers: nothing is lost without a count, and a restart changes nothing."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ PAGE = "http://page.example/"
 
 
 def genuine(request: Request, key: str) -> bool:
-    """What the guide tells receivers to do."""
+    """Check a signature as the guide tells receivers to."""
     secret = base64.b64decode(key.removeprefix("whsec_"))
     headers = {name.lower(): value for name, value in request.headers.items()}
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + request.body
@@ -241,3 +241,20 @@ async def test_what_waits_is_not_taken_twice_when_a_killed_node_tells_it_again(t
             assert at.statistics().waiting == 1
             at.notify(subscribed, made(PAGE, 2), now_us=delta.at_us, again=True)
             assert at.statistics().waiting == 2
+
+
+async def test_a_test_is_sent_at_once_and_counts_nowhere() -> None:
+    channels = MemoryChannels()
+    async with Receiver(200, 500) as receiver, notifying(channels) as at:
+        said = await at.test(f"webhook:{receiver.url}", url="http://node.example/")
+        assert said.startswith("A test was sent to webhook:http://127.0.0.1:")
+        assert "/hook" not in said
+        (request,) = await receiver.wait(1)
+        assert genuine(request, at.webhook_key(receiver.url))
+        assert json.loads(request.body)["change"]["title"] == "A test from Penstock"
+        with pytest.raises(ChannelError, match="did not reach"):
+            await at.test(f"webhook:{receiver.url}", url="http://node.example/")
+        for who in ("xmpp:ann@example.org", "webhook:nonsense", "odd"):
+            with pytest.raises(ChannelError):
+                await at.test(who, url="http://node.example/")
+        await counted(at, 0, 0, 0, 0, 0, 0)

@@ -19,7 +19,7 @@ from penstock.node.channels.websub import WebSubSubscriber
 from penstock.node.clock import wall_us
 from penstock.node.config.schema import Http
 from penstock.node.http.guard import Guard
-from penstock.node.http.websub import HubCallbacks
+from penstock.node.http.notify import HubCallbacks
 from penstock.node.outbound.post import Poster, PostResult
 from penstock_lab.rigs.ports import free_port
 from tests.kit.channel_api import MemoryChannels

@@ -119,18 +119,6 @@ def complete(times_us: Iterable[Instant], *, now_us: Instant) -> float:
     return (len(times) - 1) * SECOND_US / max(now_us - times[0], 1)
 
 
-def incomplete(polls: Sequence[tuple[int, bool]]) -> float:
-    """Changes per second, from polls: microseconds since the poll before, and whether there was a change."""
-    polls = [(interval_us, changed) for interval_us, changed in polls if interval_us > 0]
-    if not polls:
-        return 0.0
-    return rate_per_s(
-        [(1.0, interval_us) for interval_us, changed in polls if changed],
-        unchanged_us=sum(interval_us for interval_us, changed in polls if not changed),
-        mean_us=sum(interval_us for interval_us, _ in polls) / len(polls),
-    )
-
-
 def rate_per_s(changed: Sequence[tuple[float, float]], *, unchanged_us: float, mean_us: float) -> float:
     """Most likely rate, from counts of polls that found a change and the sums of their intervals.
 

@@ -36,7 +36,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Between(msgspec.Struct, frozen=True):
-    """What a price or version was since it was told last: moves that had no message of their own."""
+    """Values of a price or version since it was told last: moves that had no message of their own."""
 
     at: int
     """Index of the line in the old version."""
@@ -83,6 +83,8 @@ class Delta(msgspec.Struct, frozen=True):
     """Lines added, lines removed and new items of the changes that were left out."""
     between: tuple[Between, ...] = ()
     """Prices and versions that moved more than once since they were told last."""
+    restored: int = 0
+    """Version whose content a person restored, which is the content of this version; 0: the page changed."""
 
 
 def crc_of(lines: Sequence[str]) -> int:
@@ -116,3 +118,31 @@ def apply(delta: Delta, lines: Sequence[str]) -> list[str]:
         done = end
     new += lines[done:]
     return new
+
+
+def unapply(delta: Delta, lines: Sequence[str]) -> list[str]:
+    """Return the lines that a delta was applied to; ChannelError if it does not lead to these lines."""
+    if delta.cut:
+        raise ChannelError(
+            f"the change to version {delta.version} of {delta.url} was too large to be kept whole, so the "
+            "content before it is not known"
+        )
+    old: list[str] = []
+    done = shift = 0
+    for change in delta.changes:
+        start = change.at + shift
+        end = start + len(change.new)
+        if start < done or end > len(lines) or tuple(lines[start:end]) != change.new:
+            raise _not_the_result(delta)
+        old += lines[done:start]
+        old += change.old
+        done = end
+        shift += len(change.new) - len(change.old)
+    old += lines[done:]
+    if delta.old_crc and delta.old_crc != crc_of(old):
+        raise _not_the_result(delta)
+    return old
+
+
+def _not_the_result(delta: Delta) -> ChannelError:
+    return ChannelError(f"the change to version {delta.version} of {delta.url} does not lead to these lines")

@@ -1,4 +1,4 @@
-"""CSS selectors for a line of a page, made from the place where the line was found.
+"""Selectors for a line of a page, in CSS and XPath, made from the place where the line was found.
 
 A place is the path to a line by the tags, ids and steady classes of block elements, such as
 `/main/div.offer/p`. Each step is below the one before, so the steps with blanks between them are a selector.
@@ -35,3 +35,23 @@ def selectors_of(place: str) -> list[str]:
             step = f"{marked} {step}".strip()
         found[step] = None
     return list(found)[: limits.PICKED_SELECTORS]
+
+
+def xpath_of(selector: str) -> str:
+    """Return the XPath that finds what one of these selectors finds."""
+    return "".join(f"//{_xpath_step(step)}" for step in selector.split(" "))
+
+
+_PART: Final = re.compile(r"([#.]?)([^#.]+)")
+
+
+def _xpath_step(step: str) -> str:
+    tag, tests = "*", ""
+    for mark, name in _PART.findall(step):
+        if mark == "#":
+            tests += f"[@id='{name}']"
+        elif mark == ".":
+            tests += f"[contains(concat(' ', normalize-space(@class), ' '), ' {name} ')]"
+        else:
+            tag = name
+    return tag + tests

@@ -103,7 +103,7 @@ def _watch(url: str, raw: Mapping[str, Any], names: Mapping[str, str]) -> Watch:
         if raw.get(key)
     ]
     if raw.get("fetch_backend") == "html_webdriver":
-        left_out.append("the page is fetched without running its scripts")
+        left_out.append("its scripts are not run: `penstock channels add URL --render` has them run")
     given = _texts(raw, "tags") or [each.strip() for each in str(raw.get("tag") or "").split(",")]
     return Watch(
         url=url,

@@ -114,7 +114,7 @@ class HubFieldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HubRequest:
-    """What a subscriber asks of a hub."""
+    """The request of a subscriber to a hub."""
 
     mode: Literal["subscribe", "unsubscribe"]
     callback: str

@@ -10,7 +10,6 @@ writer.py     rows on their way to that file: changes at once, facts every few s
 compare.py    compares a body with the stored version of its page; runs in a process of its own
 reader.py     starts, limits and kills that process
 results.py    handles the result of a poll: count, compare, store, publish, hand to the notifier
-noise.py      fetches a page twice at once to learn which of its parts are noise
 schedule.py   the interval of each channel, allocated over all channels
 queue.py      channels that wait: in the heap of due times, for the budget of their host, for a free fetch
 fetching.py   one fetch of a channel: robots.txt, budget of the host, what is learned from the answer
@@ -18,6 +17,7 @@ poller.py     the poller: adds, removes and runs channels
 poll_log.py   polls and subscriptions as Parquet tables for Spark
 websub.py     the WebSub subscriber: hubs that pages name push changes to the node
 topics.py     MQTT subscriptions to web/<url> as subscriptions to channels
+trials.py     rules tried on a page, without changing how it is watched
 engine.py     puts the parts together and runs them
 service.py    what subscribers and operators ask: subscribe, pause, list, explain
 """

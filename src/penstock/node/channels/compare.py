@@ -17,7 +17,7 @@ import traceback
 import zlib
 from contextlib import suppress
 from math import ceil
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
@@ -41,6 +41,9 @@ try:
     import resource
 except ImportError:  # not on Windows: there, only the time of an answer is bounded
     resource = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 log = logging.getLogger(__name__)
 
@@ -82,12 +85,12 @@ class Comparison(msgspec.Struct, frozen=True, array_like=True):
     rules: Rules
     """Rules by which the body was read."""
     content: Content
-    """What the page says about itself; without its lines and items."""
+    """The page's statements about itself; without its lines and items."""
     state: bytes
     """The next version to compare with, squeezed."""
     version: int
     delta: Delta | None
-    """As everybody is told; None: no change."""
+    """The change as it is published; None: no change."""
     first: bool
     """Whether this is the first version, with which nothing could be compared."""
     again: bool = False
@@ -173,7 +176,7 @@ def _compared(asked: CompareRequest, state: VersionsState | None) -> Comparison:
 
 
 def muted(stored: bytes | None, rules: Rules, *, url: str, now_us: int) -> list[MutedPlace]:
-    """What is not told of a stored version because it keeps changing."""
+    """List the places of a stored version whose changes are not told because they keep changing."""
     return Versions(url, rules, state=_stored(stored)).muted(now_us=now_us)
 
 
@@ -192,6 +195,17 @@ def unmuted(stored: bytes | None, rules: Rules, place: str, *, url: str) -> byte
     versions = Versions(url, rules, state=_stored(stored))
     versions.unmute(place)
     return squeezed(versions.state())
+
+
+def restored(
+    stored: bytes | None, rules: Rules, version: int, deltas: Sequence[Delta], *, url: str, now_us: int
+) -> tuple[bytes, Delta]:
+    """The version after a person restored an older one, and its delta; ChannelError if that fails."""
+    versions = Versions(url, rules, state=_stored(stored))
+    if not versions.version:
+        raise ChannelError(f"{url} has not been read by its present rules yet, so no version can be restored")
+    delta = versions.restore(version, deltas, now_us=now_us)
+    return squeezed(versions.state()), shortened(delta)
 
 
 def _completed(content: Content, state: VersionsState) -> Content:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +36,7 @@ from penstock.node.channels.websub import WebSubPushes
 from penstock.node.channels.writer import ChannelWriter
 from penstock.node.outbound.fetch import Fetcher
 from penstock.node.outbound.guard import was_refused
+from penstock.node.outbound.render import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.broker import Broker
     from penstock.node.channels.channel import Channel
     from penstock.node.config.schema import Config
+    from penstock.node.outbound.fetch import FetchResult
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +94,10 @@ class ChannelEngine:
             log_to=self._log,
         )
         self._fetcher = Fetcher(settings.polling, contact=config.http.contact, check=hosts.check)
+        browser = settings.browser
+        self._renderer = (
+            Renderer(browser, self._fetcher, contact=config.http.contact) if browser.enabled else None
+        )
         self.poller = Poller(
             self._fetcher,
             options=settings.polling,
@@ -98,6 +105,7 @@ class ChannelEngine:
             on_fetched=self.results.fetched,
             subscribers=lambda url: self.registry.known(url).subscribers,
             barred=self.results.barred,
+            rendered=self._rendered,
         )
         self.results.attach(self.poller)
         self._allocate_soon = asyncio.Event()
@@ -186,6 +194,8 @@ class ChannelEngine:
                 self.writer.changed(channel.url)
             self.writer.put([sql.end_life()])
             await self.flush()
+        if self._renderer is not None:
+            await self._renderer.close()
         await self._fetcher.close()
         if self._log is not None:
             await self._log.close()
@@ -251,6 +261,16 @@ class ChannelEngine:
             return None
         body = PageBody(data, content_type, partial=True)
         return self._background.begin(self.results.pushed(channel, body), "content that a hub pushed is lost")
+
+    async def _rendered(self, url: str, fetched: FetchResult) -> FetchResult:
+        """Run the scripts of a page that is to be rendered; others are as they were fetched."""
+        channel = self.registry.get(url)
+        if channel is None or not channel.known.rules.render or fetched.error:
+            return fetched
+        if self._renderer is None:
+            problem = "It is to be rendered, and this node renders no pages (channels.browser.enabled)."
+            return replace(fetched, body=b"", error=problem)
+        return await self._renderer.render(fetched)
 
     def _agreed(self, url: str, lease: HubLease) -> None:
         """Store what was agreed with the hub of a page."""

@@ -133,9 +133,11 @@ class FetchRunner:
         host_of: Callable[[str], HostQueue],
         domains: Callable[[], int],
         barred: Callable[[str, str], None],
+        rendered: Callable[[str, FetchResult], Awaitable[FetchResult]] | None = None,
     ) -> None:
         """`domains` counts the registrable domains with polled channels; `barred` is called with a channel
-        and why robots.txt forbids fetching it, or an empty reason."""
+        and why robots.txt forbids fetching it, or an empty reason; `rendered` runs the scripts of the page of
+        a channel, if that is asked for."""
         self._fetcher = fetcher
         self._manners = manners
         self._contact = contact
@@ -143,6 +145,7 @@ class FetchRunner:
         self._host_of = host_of
         self._domains = domains
         self._barred = barred
+        self._rendered = rendered
         self._outage = Outage()
         self.life = Life(0)
         """Until when nothing is fetched, because the node has crashed repeatedly."""
@@ -213,7 +216,9 @@ class FetchRunner:
         """Fetch a channel that was charged for, and update its state from the answer."""
         host = channel.host
         obeys = obeyed(channel.state, url=url, manners=self._manners)
-        fetched = await self._fetch_from(host, url, headers, subscribers, obeys=obeys)
+        fetched = await self._fetch_from(
+            host, url, headers, subscribers, obeys=obeys, channel=channel.plan.url
+        )
         outcome, now_us = fetched.outcome, self._now_us()
         answered = outcome.status != 0
         offline = self._outage.note(host.budget.name, answered=answered, domains=self._domains())
@@ -266,6 +271,7 @@ class FetchRunner:
         subscribers: int,
         *,
         obeys: bool,
+        channel: str = "",
     ) -> FetchResult:
         agent = user_agent(self._contact, subscribers)
         fetched = await self._fetcher.fetch(
@@ -273,6 +279,8 @@ class FetchRunner:
             headers={"User-Agent": agent, **headers},
             barred=partial(self._led, source=host, obeys=obeys),
         )
+        if self._rendered is not None and channel:
+            fetched = await self._rendered(channel, fetched)
         if fetched.hops:
             host = self._host_of(
                 fetched.url

@@ -25,7 +25,7 @@ from penstock.node.channels.status import PollerCounters, PollerStatistics
 from penstock.node.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from penstock.core.channels.polling import HostBudget, Life
     from penstock.core.channels.polling.http_rules import FeedSchedule
@@ -41,10 +41,11 @@ class Poller:
 
     `on_fetched` is called, and awaited if it is asynchronous, after every fetch of a channel with its own
     address, what came, and the state it left; until it is done the fetch counts as under way. It may call
-    `hint` and `complain`. `barred` is called with an address and why its robots.txt keeps us away.
+    `hint` and `complain`. `barred` is called with an address and why its robots.txt keeps us away, `rendered`
+    with an address and what was fetched, before anything else is done with it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         fetcher: PageFetcher,
         *,
@@ -53,6 +54,7 @@ class Poller:
         contact: str = "",
         subscribers: Callable[[str], int] = lambda _: 0,
         barred: Callable[[str, str], None] = lambda *_: None,
+        rendered: Callable[[str, FetchResult], Awaitable[FetchResult]] | None = None,
         clock: Clock | None = None,
         sleep_s: float = limits.POLLER_SLEEP_S,
     ) -> None:
@@ -72,6 +74,7 @@ class Poller:
             host_of=lambda url: self._turns.used(url, self._clock.now_us()),
             domains=lambda: self._turns.domains(DOMAINS),
             barred=barred,
+            rendered=rendered,
         )
         self._turns = PollQueue(
             options,
@@ -230,6 +233,18 @@ class Poller:
         subscribers = self._subscribers(url)
         fetched = await self._visits.fetch_again(channel, subscribers=subscribers)
         self._counts.fetched(fetched, problem=bool(fetched.error))
+        return fetched
+
+    async def sample(self, url: str) -> FetchResult:
+        """Fetch it in full, not for `on_fetched`; ChannelRefused says why that is not possible now."""
+        channel = self._known(url)
+        intent = self._visits.decide(channel, self._clock.now_us(), asked=True)
+        if isinstance(intent, Wait) or channel.task is not None:
+            raise ChannelRefused(intent.reason if isinstance(intent, Wait) else "it is being fetched now")
+        fetched = await self._visits.fetch_again(channel, subscribers=self._subscribers(url))
+        self._counts.fetched(fetched, problem=bool(fetched.error))
+        # Nobody has compared what came: the next poll must not be answered that it is the same.
+        channel.state = msgspec.structs.replace(channel.state, etag="", last_modified="")
         return fetched
 
     async def _end_of(

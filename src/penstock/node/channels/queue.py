@@ -1,4 +1,4 @@
-"""Where a polled channel waits: heap of due times, queue of its host, or queue for a free fetch.
+"""Queues of polled channels: a heap of due times, a queue of each host, and a queue for a free fetch.
 
 A channel is in one of these places, or being fetched. `HostQueue` holds the budget of a registrable
 domain and the channels that wait for it.

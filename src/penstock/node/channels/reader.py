@@ -21,9 +21,18 @@ import msgspec
 
 from penstock import limits
 from penstock.errors import ChannelError, StoreError
-from penstock.node.channels.compare import HEAD_BYTES, CompareAnswer, CompareRequest, lines_of, muted, unmuted
+from penstock.node.channels.compare import (
+    HEAD_BYTES,
+    CompareAnswer,
+    CompareRequest,
+    lines_of,
+    muted,
+    restored,
+    unmuted,
+)
 
 if TYPE_CHECKING:
+    from penstock.core.channels.delta import Delta
     from penstock.core.channels.difference import MutedPlace, Rules
     from penstock.model.instant import Instant
     from penstock.node.channels.compare import Comparison, PageBody
@@ -34,7 +43,7 @@ log = logging.getLogger(__name__)
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "penstock.node.channels.compare")
 _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-"""What the process needs to start; others may be secrets."""
+"""Variables that the process needs to start; others may be secrets."""
 
 
 class ReadingProcess:
@@ -150,7 +159,7 @@ class ReadingProcess:
 
 
 def _received(ours: socket.socket, size: int, deadline_s: float) -> bytearray:
-    """So many bytes; OSError if the other end closes before."""
+    """Read so many bytes; OSError if the other end closes before."""
     data = bytearray(size)
     rest = memoryview(data)
     while rest:
@@ -208,8 +217,20 @@ class Comparer:
             raise ChannelError(answer.problem)
         return answer.found
 
+    async def tried(
+        self, url: str, rules: Rules, body: PageBody, *, now_us: Instant
+    ) -> list[tuple[str, str]]:
+        """Read a body by other rules, while `one` is held: its lines, each with its place."""
+        answer = await self.process.ask(CompareRequest(url, rules, now_us, body, alone=True))
+        if answer.found is None:
+            reason = answer.problem or "an error of this program: see the log"
+            if answer.bug:
+                log.error("%s cannot be read: %s", url, answer.bug)
+            raise ChannelError(reason.removeprefix(f"{url}: "))
+        return await asyncio.to_thread(lines_of, answer.found.state)
+
     async def muted(self, url: str, rules: Rules, *, now_us: Instant) -> list[MutedPlace]:
-        """What is not told of a page because it keeps changing."""
+        """List the places of a page whose changes are not told because they keep changing."""
         stored = await self._writer.run(partial(self._store.version, url, rules))
         return await asyncio.to_thread(muted, stored, rules, url=url, now_us=now_us)
 
@@ -222,6 +243,13 @@ class Comparer:
         """The stored version with a place that is told again; `one` is held. ChannelError: no such place."""
         stored = await self._writer.run(partial(self._store.version, url, rules))
         return await asyncio.to_thread(unmuted, stored, rules, place, url=url)
+
+    async def restored(self, url: str, rules: Rules, version: int, *, now_us: Instant) -> tuple[bytes, Delta]:
+        """The version after an older one was restored, and its delta; `one` is held. Or ChannelError."""
+        stored = await self._writer.run(partial(self._store.version, url, rules))
+        reading = partial(self._store.deltas, url, most=limits.RESTORED_CHANGES, after=version)
+        deltas = await self._writer.run(reading)
+        return await asyncio.to_thread(restored, stored, rules, version, deltas, url=url, now_us=now_us)
 
     async def close(self) -> None:
         """End the process that reads pages."""

@@ -11,7 +11,7 @@ import logging
 from contextlib import closing, suppress
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from xxhash import xxh3_128_digest
 
@@ -28,7 +28,7 @@ from penstock.node.channels.poll_log import PollRecord
 from penstock.node.channels.status import PollCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from penstock.core.channels.delta import Delta
     from penstock.core.channels.polling import PollState
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 QOS: Final = 1
 """QoS of changes: a QoS 1 subscriber with a persistent session gets those it missed while away."""
+
+Answer = TypeVar("Answer")
 
 _JSON: Final = Properties(content_type="application/json", payload_format_indicator=1)
 
@@ -178,10 +180,14 @@ class PollResults:
     async def _whole(self, channel: Channel, body: PageBody) -> None:
         """Compare a body in a task of its own, which finishes even if the poll is cancelled."""
         self._count(channel.known.counts, looking=1)
-        task = asyncio.create_task(self._compare(channel, body))
+        await self.finish(self._compare(channel, body))
+
+    async def finish(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run something to its end even if who asked for it is cancelled; `close` waits for it."""
+        task = asyncio.create_task(work)
         self._working.add(task)
         task.add_done_callback(self._working.discard)
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
 
     async def close(self) -> None:
         """Wait until changes found are stored and published, but not for a disk that is full."""
@@ -380,7 +386,7 @@ class PollResults:
     async def tell(self, channel: Channel, delta: Delta, *, before: bool = False) -> None:
         """Publish a change and store that it was published; `before`: it was found before a restart."""
         self._publisher.publish(channel, delta, now_us=self._clock(), again=before)
-        self.told += not before
+        self.told += not before and not delta.restored  # what a person restored is no change of the page
         await self._publisher.flush(channel)
         await self._writer.told(delta)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from penstock.node.channels import store as sql
 from penstock.node.channels.channel import state_of, status_of
 from penstock.node.channels.engine import ChannelEngine
 from penstock.node.channels.registry import MQTT_KIND
+from penstock.node.channels.trials import RuleTrials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +41,7 @@ class ChannelService:
     def __init__(self, broker: Broker, config: Config) -> None:
         """Open the store; StoreError, MissingTool or NodeError says why channels cannot be served."""
         self._engine = ChannelEngine(broker, config)
+        self._trials = RuleTrials(self._engine)
 
     def notify_through(self, notifier: Notifier) -> None:
         """Set who notifies subscribers other than MQTT clients; before `start`."""
@@ -208,6 +211,13 @@ class ChannelService:
         channel = self._known(url)
         return await self._engine.comparer.lines(channel.url, channel.known.rules)
 
+    async def try_rules(self, url: str, rules: dict[str, Any]) -> list[tuple[str, str]]:
+        """Return the lines of a page that rules would select, each with its place; nothing is changed."""
+        channel = self._known(url)
+        if not channel.known.version and not channel.known.problem:
+            raise ChannelError(f"{channel.url} has not been read yet")
+        return await self._trials.lines(channel, rules)
+
     async def unmute(self, url: str, place: str) -> str:
         """Tell changes at a place of a page from now on, whatever it does; return a sentence."""
         channel = self._known(url)
@@ -224,6 +234,42 @@ class ChannelService:
             ]
             await self._engine.writer.commit(channel.url, lambda: rows)
         return f"Changes at {place} of {channel.url} are told from now on."
+
+    async def restore(self, url: str, version: int) -> str:
+        """Compare a page with an older version of it from now on; tell subscribers, and return a sentence.
+
+        That version becomes the newest one, with a number of its own: whoever applies deltas stays exact.
+        """
+        channel = self._known(url)
+        delta = await self._engine.results.finish(self._restore(channel, version))
+        return (
+            f"Version {version} of {channel.url} was restored as version {delta.version}: the next change is "
+            "what differs from it."
+        )
+
+    async def _restore(self, channel: Channel, version: int) -> Delta:
+        known, results = channel.known, self._engine.results
+        comparer = self._engine.comparer
+        async with comparer.one:
+            rules = known.rules
+            now_us = self._engine.clock()
+            state, delta = await comparer.restored(channel.url, rules, version, now_us=now_us)
+            if self._engine.registry.get(channel.url) is not channel:
+                raise ChannelError(f"{channel.url} was removed meanwhile")
+            known.version = delta.version
+            known.print = b""  # the page itself is the same: it is fetched in full and compared all the same
+            with suppress(ChannelRefused):  # it is not polled now
+                self._engine.poller.forget_validators(channel.url)
+            results.refresh(channel)
+            known.poll = msgspec.structs.replace(known.poll, etag="", last_modified="")
+            rows = [
+                sql.put_channel(channel.url, known),
+                sql.put_version(channel.url, rules, state),
+                sql.put_delta(delta),
+            ]
+            await self._engine.writer.commit(channel.url, lambda: rows)
+        await results.tell(channel, delta)
+        return delta
 
     # -- operators -------------------------------------------------------------------------------------
 
@@ -245,6 +291,11 @@ class ChannelService:
                 "(channels.polling.least_s)"
             )
         given = None if rules is None else rules_of(rules)
+        if given is not None and given.render and not self._engine.settings.browser.enabled:
+            raise ChannelRefused(
+                "rules.render: this node renders no pages; set channels.browser.enabled to true, which needs "
+                "the extra `browser` and Chromium"
+            )
         words = None if tags is None else _checked_tags(tags)
         channel = self._engine.registry.add(url, now_us=self._engine.clock())
         known = channel.known

@@ -106,7 +106,7 @@ class ChannelsStatus(msgspec.Struct, frozen=True):
     table_version: int
     """Version of the control table in use; 0: none."""
     faults: tuple[str, ...]
-    """What does not work: a store that cannot be written, a control table that is refused."""
+    """Parts that do not work: a store that cannot be written, a control table that is refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from penstock.core.channels.delta import Delta
+from penstock.core.channels.difference import Rules
 from penstock.core.channels.polling import HostBudget, Life
 from penstock.core.channels.subscriptions import ChannelSubscription
 from penstock.errors import StoreError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from penstock.core.channels.difference import Rules
     from penstock.node.store.database import Row
 
 CHANNELS_FILE: Final = "channels.sqlite"
@@ -170,13 +170,17 @@ class ChannelStore(Database):
 
     def version(self, url: str, rules: Rules) -> bytes | None:
         """Read the stored version of a channel; None if there is none that was read by these rules."""
-        found = self._rows("SELECT state FROM version WHERE url = ? AND rules = ?", url, _pack(rules))
-        return found[0][0] if found else None
+        for stored, state in self._rows("SELECT rules, state FROM version WHERE url = ?", url):
+            # Compared as values: rules that were stored by an older program lack what was added since.
+            if stored == _pack(rules) or self._read(stored, Rules) == rules:
+                return state
+        return None
 
-    def deltas(self, url: str, *, most: int) -> list[Delta]:
-        """Read the newest deltas of a channel, newest first."""
-        statement = "SELECT body FROM delta WHERE url = ? ORDER BY version DESC LIMIT ?"
-        return [self._read(body, Delta, squeezed=True) for (body,) in self._rows(statement, url, most)]
+    def deltas(self, url: str, *, most: int, after: int = 0) -> list[Delta]:
+        """Read the newest deltas of a channel, newest first; only those to versions after a version."""
+        statement = "SELECT body FROM delta WHERE url = ? AND version > ? ORDER BY version DESC LIMIT ?"
+        found = self._rows(statement, url, after, most)
+        return [self._read(body, Delta, squeezed=True) for (body,) in found]
 
     def untold(self) -> list[Delta]:
         """Read changes that were stored but not published, oldest first."""

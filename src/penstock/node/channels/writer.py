@@ -26,11 +26,30 @@ log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
+class _Maker:
+    """Makes the rows of a caller that waits. If that fails the caller gets the error, others their rows."""
+
+    __slots__ = ("_make", "error")
+
+    def __init__(self, make: Callable[[], Sequence[Row]]) -> None:
+        self._make = make
+        self.error: Exception | None = None
+
+    def rows(self) -> list[Row]:
+        """Make the rows; none, and `error` says why, if that fails."""
+        self.error = None
+        try:
+            return list(self._make())
+        except Exception as error:  # whatever it is: rows of other channels are in the same transaction
+            self.error = error
+            return []
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What one transaction writes."""
+    """One transaction: the rows, and what makes them again if it fails."""
 
-    made: list[Callable[[], Sequence[Row]]]
+    made: list[_Maker]
     facts: dict[str, None]
     rows: list[Row]
     """The rows of `made` and `facts` when the transaction was begun."""
@@ -60,7 +79,7 @@ class ChannelWriter:
         """To be written with the next flush, or before what is committed sooner."""
         self._changed: dict[str, None] = {}
         """Channels whose facts are to be written with the next flush."""
-        self._made: list[Callable[[], Sequence[Row]]] = []
+        self._made: list[_Maker] = []
         """Make the rows of the next transaction."""
         self._facts: dict[str, None] = {}
         """Channels whose facts follow these rows."""
@@ -104,18 +123,24 @@ class ChannelWriter:
             await self._commits.committed()
 
     async def commit(self, url: str, rows: Callable[[], Sequence[Row]]) -> None:
-        """Return when these rows of a channel, its facts among them, are on disk; all of them or none are."""
+        """Return when these rows of a channel, its facts among them, are on disk; all of them or none are.
+
+        `rows` may be called again, if a transaction fails. What it raises is raised here.
+        """
         self._hand_over_rows()
-        self._made.append(rows)
         self._changed.pop(url, None)
-        self._start()
-        await self._commits.committed()
+        await self._commit(_Maker(rows))
 
     async def told(self, delta: Delta) -> None:
         """Return when it is on disk that everybody was told; older changes of the channel may go."""
-        self._made.append(partial(sql.told, delta, history=self._history))
+        await self._commit(_Maker(partial(sql.told, delta, history=self._history)))
+
+    async def _commit(self, maker: _Maker) -> None:
+        self._made.append(maker)
         self._start()
         await self._commits.committed()
+        if maker.error is not None:
+            raise maker.error
 
     async def close(self) -> None:
         """Write what was handed over and let go of the file. What cannot be written is lost, and logged."""
@@ -133,7 +158,7 @@ class ChannelWriter:
         """Write the rows that were put before anything else: a channel may be removed and added again."""
         if self._rows:
             rows, self._rows = self._rows, []
-            self._made.append(lambda: rows)
+            self._made.append(_Maker(lambda: rows))
 
     # -- what the group commit asks for ----------------------------------------------------------------
 
@@ -145,7 +170,7 @@ class ChannelWriter:
         """Give away the rows as they are now."""
         made, self._made = self._made, []
         facts, self._facts = self._facts, {}
-        rows = [row for make in made for row in make()]
+        rows = [row for maker in made for row in maker.rows()]
         for url in facts:
             channel = self._channel(url)
             if channel is not None:

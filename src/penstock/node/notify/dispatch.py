@@ -149,7 +149,7 @@ class Dispatcher:
             case RecipientGone(reason, url):
                 self.ended += 1
                 log.info(
-                    "%s wants nothing any more%s: %s", redacted(who), f" of {url}" if url else "", reason
+                    "%s wants no more notifications%s: %s", redacted(who), f" of {url}" if url else "", reason
                 )
                 self._failing.pop(who, None)
                 await self._over(who, url)

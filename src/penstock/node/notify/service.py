@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from random import Random
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import asdict
 
 from penstock import limits
+from penstock.core.channels.delta import Change, Delta
 from penstock.core.queues import QueueOptions
-from penstock.errors import ChannelError, PolicyError, StoreError
+from penstock.errors import ChannelError, ChannelRefused, PolicyError, StoreError
 from penstock.model.instant import SECOND_US, to_us
 from penstock.node.access.rate import RateLimits
 from penstock.node.access.secret import own_secret
@@ -29,6 +31,7 @@ from penstock.node.notify.feeds import AtomFeeds
 from penstock.node.notify.outbox import Outbox
 from penstock.node.notify.status import NotifyFigures, NotifyStatus
 from penstock.node.notify.subscribers import PULL_KINDS, SubscriberNames
+from penstock.node.notify.transport import Delivered, Notification, redacted
 from penstock.node.notify.writer import OutboxWriter
 from penstock.node.outbound.post import Poster
 from penstock.node.store.database import Database
@@ -38,7 +41,6 @@ from penstock.policy.text.forms import parse
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.core.channels.delta import Delta
     from penstock.core.channels.subscriptions import ChannelApi, ChannelSubscription
     from penstock.model.digest import Digest
     from penstock.model.instant import Instant
@@ -108,6 +110,8 @@ class NotifyService:
         """Kinds of subscribers that can be told."""
         self._subscribers = SubscriberNames(settings, self.kinds, self._poster)
         self._writing: OutboxWriter | None = None
+        self._testing = asyncio.Lock()
+        """Tests are sent one at a time."""
 
     def _feeds(self, config: Config) -> AtomFeeds | None:
         settings = config.notify
@@ -246,6 +250,29 @@ class NotifyService:
     def check(self, who: str) -> str:
         """Return the canonical name of a subscriber; ChannelError if it cannot be notified."""
         return self._subscribers.check(who)
+
+    async def test(self, who: str, *, url: str) -> str:
+        """Send a test to somebody who need not be subscribed; return what came of it as a sentence.
+
+        It passes by the outbox: it is sent once, now, and counts nowhere. ChannelError: nobody of that name.
+        """
+        who = self.check(who)
+        kind = who.partition(":")[0]
+        transport = self._transports.get(kind)
+        if transport is None or kind == "hub":
+            raise ChannelRefused(f"'{who}' is not sent to: it fetches {self.feed_of(who) or 'by itself'}")
+        if transport.away(who):
+            raise ChannelRefused(f"{redacted(who)} is out of reach at the moment, so nothing was sent")
+        now_us = wall_us()
+        line = "This is a test. If you can read it, changes of pages will reach you."
+        delta = Delta(url, now_us, 0, now_us, "text", "A test from Penstock", (Change(0, (), (line,)),))
+        async with self._testing:
+            outcome = await transport.send(Notification(who, delta, now_us))
+        match outcome:
+            case Delivered():
+                return f"A test was sent to {redacted(who)}."
+            case _:
+                raise ChannelError(f"the test did not reach {redacted(who)}: {outcome.reason}")
 
     def feed_of(self, who: str) -> str:
         """Return the URL of a subscriber's feed; empty if there are no feeds."""

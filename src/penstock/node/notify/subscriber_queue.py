@@ -1,4 +1,4 @@
-"""What waits for one subscriber under one policy, what is held while paused, and their SQLite rows."""
+"""The queue of one subscriber under one policy, messages held while it is paused, and their SQLite rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def row(place: int, who: str, policy: str, item: Item) -> Row:
 
 @dataclass(slots=True)
 class SubscriberQueue:
-    """What waits for one subscriber under one policy."""
+    """The messages that wait for one subscriber under one policy."""
 
     queue: PackingQueue
     sending: Event | Digest | None = None

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What one transaction writes."""
+    """The rows of one transaction."""
 
     beside: list[Row]
     queued: list[Row]

@@ -4,5 +4,6 @@ Reading order:
 
 guard.py   refuses addresses of private networks, after DNS and on every redirect
 fetch.py   fetches one URL: bounded in time, size, redirects and decompression
+render.py  runs the scripts of a page in a browser that has no network of its own
 post.py    POST and GET without redirects, for webhooks and WebSub
 """

@@ -263,14 +263,19 @@ class Fetcher:
         self._session: aiohttp.ClientSession | None = None
 
     async def fetch(
-        self, url: str, *, headers: Mapping[str, str] | None = None, barred: RobotsCheck | None = None
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        barred: RobotsCheck | None = None,
+        post: bytes | None = None,
     ) -> FetchResult:
         """Fetch a URL. Network errors are part of the result; only cancellation raises.
 
-        `barred` is called for every URL that a redirect leads to.
+        `barred` is called for every URL that a redirect leads to. `post` is sent to the first of them.
         """
         agent = {"User-Agent": user_agent(self._contact)}
-        visit = _Visit(self, url, {**agent, **(headers or {})}, barred)
+        visit = _Visit(self, url, {**agent, **(headers or {})}, barred, post)
         began_ns = perf_counter_ns()
         error = ""
         try:
@@ -330,9 +335,15 @@ class _Visit:
     """One fetch with its redirects."""
 
     def __init__(
-        self, fetcher: Fetcher, url: str, headers: Mapping[str, str], barred: RobotsCheck | None
+        self,
+        fetcher: Fetcher,
+        url: str,
+        headers: Mapping[str, str],
+        barred: RobotsCheck | None,
+        post: bytes | None,
     ) -> None:
         self._fetcher = fetcher
+        self._post = post
         self._headers = headers
         self._barred = barred
         self._hops: list[RedirectHop] = []
@@ -354,8 +365,13 @@ class _Visit:
                 refusal = await self._barred(url)
             if refusal:
                 return refusal
-            async with self._fetcher.session().get(
-                target, headers=self._headers, allow_redirects=False
+            post, self._post = self._post, None  # a redirect is followed as browsers do, by GET
+            async with self._fetcher.session().request(
+                "GET" if post is None else "POST",
+                target,
+                headers=self._headers,
+                data=post,
+                allow_redirects=False,
             ) as answer:
                 self._status = answer.status
                 self._found = _joined(answer)

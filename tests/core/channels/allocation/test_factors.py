@@ -1,4 +1,4 @@
-"""What factors of channels may be, and what the schemes make of them."""
+"""Valid factors of channels, and how the schemes use them."""
 
 from __future__ import annotations
 

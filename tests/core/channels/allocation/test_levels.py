@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.channels.allocation import Factors, Levels, Scheme, honeycomb, pollers_by_level
+from penstock.core.channels.allocation import Factors, Scheme, honeycomb, pollers_by_level
 from penstock.errors import ChannelError
 from penstock.model.instant import SECOND_US
 from tests.core.channels.allocation.papers_channels import TAU_US, papers_channels
+
+if TYPE_CHECKING:
+    from penstock.core.channels.allocation.levels import Levels
 
 
 def test_pollers_fall_by_the_base_down_to_the_owner() -> None:

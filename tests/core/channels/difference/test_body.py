@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import limits
-from penstock.core.channels.difference import Content, FeedHints, Rules, read
+from penstock.core.channels.difference import Content, Rules, read
 from penstock.core.channels.difference.charset import decoded
-from penstock.core.channels.difference.content import cleaned, pieces
+from penstock.core.channels.difference.content import FeedHints, cleaned, pieces
 from penstock.errors import ChannelError
 
 URL = "https://x.example/"
@@ -103,6 +103,9 @@ def test_a_frame_is_not_left_out_for_its_name() -> None:
         ({"xpath": ("//td[2]",)}, ("12.50",)),
         ({"xpath": ("count(//li)",)}, ("2",)),
         ({"xpath": ("//td[1]/text()",)}, ("Lamp",)),
+        ({"xpath": ("//td/following-sibling::td[1]",)}, ("12.50",)),
+        ({"xpath": ("//td[.='Lamp']/following-sibling::td",)}, ("12.50",)),
+        ({"xpath": ("//td[preceding-sibling::td]",)}, ("12.50",)),
         ({"xpath": ("//main//p[1]",), "css": ("h1",)}, ("Headline", "Some bold text", "and more")),
         ({"css": ("footer",)}, ("Imprint",)),
         ({"css": ("ul",), "exclude_css": ("li:first-child",)}, ("two",)),
@@ -120,6 +123,8 @@ def test_selectors_choose_in_the_order_of_the_page(rules: dict[str, Any], lines:
         ({"css": ("p", "p[")}, r"rules.css\[1\]: 'p\['"),
         ({"xpath": ("//p[",)}, r"rules.xpath\[0\]"),
         ({"xpath": ("//a//b//c//d",)}, "whole page"),
+        ({"xpath": ("//p/following-sibling::p",)}, r"following-sibling::…\[1\]"),
+        ({"xpath": ("//p[1]/a/preceding :: node()",)}, "all its neighbours"),
         ({"xpath": ("re:test(., 'a')",)}, "cannot be used on this page"),
         ({"css": (":not(a):not(b):not(c):not(d)",)}, "several selectors"),
         ({"jsonpath": ("$.[",)}, r"rules.jsonpath\[0\]"),

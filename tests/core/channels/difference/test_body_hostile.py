@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from penstock import limits
-from penstock.core.channels.difference import NOISE, Rules, Versions, html_of, read, text_of, to_json
+from penstock.core.channels.difference import Rules, Versions, html_of, read, text_of, to_json
 from penstock.core.channels.difference.content import library
+from penstock.core.channels.difference.rules import NOISE
 from penstock.errors import ChannelError, MissingTool
 from tests.core.channels.difference.hostile import BODIES, FILE, TYPES
 from tests.kit.effort import seeds

@@ -34,7 +34,7 @@ def numbered(count: int) -> list[str]:
 
 
 def told(before: str, after: str) -> list[tuple[str, str]]:
-    """What is told of a feed that changes from one text to another."""
+    """The reported change of a feed from one text to another."""
     versions = Versions(URL, Rules())
     versions.receive(feed(before), now_us=NOW_US)
     delta = versions.receive(feed(after), now_us=NOW_US + 1)

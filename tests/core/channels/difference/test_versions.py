@@ -1,6 +1,8 @@
-"""What is news and what is noise, how versions are numbered, and that a delta gives the new content."""
+"""News and noise are told apart, versions are numbered, and a delta gives the new content."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 import pytest
@@ -472,3 +474,93 @@ def test_rules_come_from_json() -> None:
     ):
         with pytest.raises(ChannelError, match=says):
             rules_of(raw)
+
+
+def history_of(versions: Versions, *pages: tuple[str, ...]) -> list[Delta]:
+    """The deltas by which a page became these, newest first."""
+    found = [
+        versions.receive(content(*page), now_us=NOW + (number + 1) * 60 * MINUTE)
+        for number, page in enumerate(pages)
+    ]
+    return [delta for delta in found[::-1] if delta is not None]
+
+
+LATER = NOW + 7 * 24 * 60 * MINUTE
+
+
+def test_the_next_delta_is_against_the_restored_version() -> None:
+    versions = watched("price is one", "steady")
+    deltas = history_of(versions, ("price is two", "steady"), ("price is three", "steady", "more"))
+    newest = versions.version
+    restored = versions.restore(NOW, deltas, now_us=LATER)
+    assert (restored.version, restored.old_version, restored.restored) == (LATER, newest, NOW)
+    assert tuple(apply(restored, ("price is three", "steady", "more"))) == ("price is one", "steady")
+    assert versions.lines == ("price is one", "steady")
+    state = Versions(URL, Rules(), state=versions.state())
+    delta = state.receive(content("price is three", "steady", "more"), now_us=LATER + MINUTE)
+    assert delta is not None
+    assert (delta.old_version, delta.restored) == (LATER, 0)
+    assert delta.changes[0].old == ("price is one",)
+    assert "was restored" in text_of(restored)
+    assert "was restored" in html_of(restored)
+    assert from_json(to_json(restored)) == restored
+    assert b"restored" not in to_json(delta)
+
+
+def test_a_restored_version_can_be_left_by_a_restore_again() -> None:
+    versions = watched("one line")
+    deltas = history_of(versions, ("another line",))
+    second = versions.version
+    deltas.insert(0, versions.restore(NOW, deltas, now_us=LATER))
+    again = versions.restore(second, deltas, now_us=LATER + 1)
+    assert (versions.lines, again.restored) == (("another line",), second)
+
+
+def test_what_one_of_the_last_versions_had_is_news_after_a_restore() -> None:
+    versions = watched("one line", compare_last=4)
+    deltas = history_of(versions, ("another line",))
+    versions.restore(NOW, deltas, now_us=LATER)
+    assert versions.receive(content("another line"), now_us=LATER + MINUTE) is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "spoil", "said"),
+    [
+        (NOW + 60 * MINUTE, {}, "compared with already"),
+        (NOW - 1, {}, "the history leads back to version"),
+        (NOW, {"cut": True}, "too large to be kept whole"),
+        (NOW, {"version": NOW + 1}, "the present one"),
+        (NOW, {"changes": (Change(0, ("x",), ("y",)),)}, "does not lead to these lines"),
+        (NOW, {"old_crc": 1}, "does not lead to these lines"),
+    ],
+)
+def test_a_version_that_cannot_be_restored_says_why(version: int, spoil: dict[str, Any], said: str) -> None:
+    versions = watched("one line")
+    deltas = [msgspec.structs.replace(each, **spoil) for each in history_of(versions, ("another line",))]
+    before = versions.state()
+    with pytest.raises(ChannelError, match=said):
+        versions.restore(version, deltas, now_us=LATER)
+    assert versions.state() == before
+
+
+@given(st.lists(documents.filter(bool), min_size=2, max_size=6), st.integers(0, 5))
+def test_every_version_of_the_history_can_be_restored(pages: list[list[str]], place: int) -> None:
+    versions = Versions(URL, Rules())
+    contents: list[tuple[int, tuple[str, ...]]] = []
+    deltas: list[Delta] = []
+    for number, page in enumerate(pages):
+        delta = versions.receive(content(*page), now_us=NOW + number * 60 * MINUTE)
+        if delta is not None:
+            deltas.insert(0, delta)
+            contents.append((versions.version, versions.lines))
+    if len(contents) < 2:
+        return
+    version, lines = contents[place % (len(contents) - 1)]
+    before = versions.lines
+    restored = versions.restore(version, deltas, now_us=LATER)
+    assert (versions.lines, tuple(apply(restored, before))) == (lines, lines)
+    assert versions.version > contents[-1][0]
+    shown = content(*pages[-1])
+    told = versions.receive(shown, now_us=LATER + MINUTE)
+    if told is not None:
+        assert tuple(apply(told, lines)) == versions.lines

@@ -10,12 +10,11 @@
 
 from penstock.core.channels.allocation.factors import Factors, Scheme
 from penstock.core.channels.allocation.intervals import Allocation, allocate, mean_delay_us
-from penstock.core.channels.allocation.levels import Levels, honeycomb, pollers_by_level
+from penstock.core.channels.allocation.levels import honeycomb, pollers_by_level
 
 __all__ = [
     "Allocation",
     "Factors",
-    "Levels",
     "Scheme",
     "allocate",
     "honeycomb",

@@ -21,17 +21,14 @@
 """
 
 from penstock.core.channels.difference.body import read
-from penstock.core.channels.difference.content import Content, ContentKind, FeedHints, FeedItem
+from penstock.core.channels.difference.content import Content, FeedItem
 from penstock.core.channels.difference.formats import from_json, html_of, shortened, text_of, to_json
 from penstock.core.channels.difference.noise.memory import MutedPlace
-from penstock.core.channels.difference.rules import NOISE, Rules, rules_of
+from penstock.core.channels.difference.rules import Rules, rules_of
 from penstock.core.channels.difference.versions import Look, Versions, VersionsState
 
 __all__ = [
-    "NOISE",
     "Content",
-    "ContentKind",
-    "FeedHints",
     "FeedItem",
     "Look",
     "MutedPlace",

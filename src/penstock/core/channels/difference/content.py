@@ -61,7 +61,7 @@ ContentKind: TypeAlias = Literal["feed", "html", "json", "text"]
 
 
 class FeedHints(msgspec.Struct, frozen=True):
-    """What a feed states about its own schedule."""
+    """Statements of a feed about its own schedule."""
 
     ttl_s: int | None = None
     """RSS ttl."""

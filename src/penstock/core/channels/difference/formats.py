@@ -38,6 +38,8 @@ class _Message(msgspec.Struct, frozen=True):
     old_crc: int = 0
     between: tuple[Between, ...] | msgspec.UnsetType = msgspec.UNSET
     """Left out where nothing moved more than once."""
+    restored: int | msgspec.UnsetType = msgspec.UNSET
+    """Left out unless a person restored an older version."""
 
 
 def to_json(delta: Delta) -> bytes:
@@ -68,6 +70,7 @@ def _message(delta: Delta) -> _Message:
         delta.cut,
         delta.old_crc,
         delta.between or msgspec.UNSET,
+        delta.restored or msgspec.UNSET,
     )
 
 
@@ -124,6 +127,7 @@ def from_json(body: bytes) -> Delta:
         message.old_crc,
         (added, removed, new_items) if message.cut else (0, 0, 0),
         message.between or (),
+        message.restored or 0,
     )
 
 
@@ -160,6 +164,8 @@ def _text(delta: Delta) -> Iterator[str]:
     yield printable(delta.title[: limits.TITLE_CHARS] or delta.url)
     if delta.title:
         yield printable(delta.url)
+    if delta.restored:
+        yield f"{_restored(delta)}:"
     if delta.items:
         for item in delta.items:
             yield from _item_text(item)
@@ -192,7 +198,14 @@ def _item_text(item: DeltaItem) -> Iterator[str]:
         yield from (f"  {printable(_short(line))}" for line in item.text.splitlines()[:3])
 
 
+def _restored(delta: Delta) -> str:
+    """Say that a person, not the page, brought an earlier version back."""
+    return f"version {delta.restored} was restored, and the page is compared with it from now on"
+
+
 def _html(delta: Delta) -> Iterator[str]:
+    if delta.restored:
+        yield f"<p>{_restored(delta)}</p>"
     if delta.items:
         for item in delta.items:
             name = escape(_short(item.title or item.id))

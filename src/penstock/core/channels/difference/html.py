@@ -278,7 +278,7 @@ def _is_main(element: Any) -> bool:
 
 
 _ENTER, _LEAVE, _END_LINE = range(3)
-"""What is to be done with an element on the stack; at the end of a block, its line ends."""
+"""Steps of the walk for an element on the stack; at the end of a block, its line ends."""
 
 
 class _Walk:

@@ -1,4 +1,4 @@
-"""Which items of feeds are the same: within one feed, and in two versions of it.
+"""Recognises items of feeds: duplicates within one feed, and an item in two versions of it.
 
 An item is known by its own id. One without an id is known by its link, and by link and title if several items
 have one link. Feeds change how they make ids, or make them anew for each request: so when most ids of a feed
@@ -37,7 +37,7 @@ _MOST: Final = 0.5
 
 
 class _Known(Protocol):
-    """What an item and the mark of an item have in common."""
+    """The fields that an item and the mark of an item have in common."""
 
     @property
     def id(self) -> str: ...
@@ -55,7 +55,7 @@ def untracked(link: str) -> str:
 
 
 def page_of(link: str) -> str:
-    """What a link leads to, without scheme, `www.`, tracking, fragment and the last slash."""
+    """Return a link without scheme, `www.`, tracking, fragment and the last slash: the page it leads to."""
     bare = link.partition("#")[0]
     bare = _TRACKING.sub("", bare).rstrip("?&;") if "?" in bare else bare
     return bare.partition("://")[2].removeprefix("www.").rstrip("/") or bare

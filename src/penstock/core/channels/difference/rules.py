@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _WIDE: Final = re.compile(r"//|(?:following|preceding|descendant(?:-or-self)?)\s*::")
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
+_SIDEWAYS: Final = re.compile(
+    r"((?:following|preceding)(?:-sibling)?)\s*::\s*[^/\[\]()|]*(?:\(\s*\))?\s*(\[\s*\d+\s*\])?"
+)
+"""Steps to what stands before or after, and whether a number bounds them."""
 _BUSY_CSS: Final = re.compile(r":(?:has|not|is|where|matches|nth-[a-z-]+)\(|~|\+")
 
 
@@ -53,7 +57,25 @@ def compiled_xpath(text: str) -> Callable[[Any], list[Any]]:
             f"the XPath {text!r} has over {limits.SELECTOR_WIDE_STEPS} steps such as // that look "
             "at the whole page: use a more direct path"
         )
+    _check_sideways(text)
     return _xpath(text, text)
+
+
+def _check_sideways(text: str) -> None:
+    """Refuse a path from every element to all of its neighbours.
+
+    libxml2 merges what it finds from each: `//p/following-sibling::p` takes 29 s for 5,000 paragraphs.
+    """
+    bare = _QUOTED.sub("''", text)
+    for step in _SIDEWAYS.finditer(bare):
+        before = bare[: step.start()]
+        is_predicate = before.count("[") > before.count("]")  # it ends with the first that is found
+        is_narrowed = before.rstrip().removesuffix("/").rstrip().endswith(("]", ")"))
+        if not (is_predicate or is_narrowed or step.group(2)):
+            raise ChannelError(
+                f"the XPath {text!r} goes from every element to all its neighbours: bound it as "
+                f"{step.group(1)}::…[1], or narrow the step before it as h2[.='Prices']/{step.group(1)}::…"
+            )
 
 
 def _xpath(xpath: str, text: str) -> Callable[[Any], list[Any]]:
@@ -148,12 +170,16 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Content equal to one of the last `compare_last` versions is not a change: for pages that flap."""
     whole_page: bool = False
     """HTML: include navigation, asides and footers, not only the main content."""
+    render: bool = False
+    """HTML: run the scripts of the page in a browser, and read what they leave (`channels.browser`)."""
 
     def reading(self) -> int:
         """Hash of the rules that select lines: contents read by different such rules cannot be compared."""
         selecting = (self.css, self.xpath, self.jsonpath, self.exclude_css, self.exclude_xpath)
         rest = (self.exclude_jsonpath, self.ignore, self.whole_page, "ads" in self.noise)
-        return xxh3_64_intdigest(msgspec.msgpack.encode((selecting, rest)))
+        # Added only where it is set: versions stored before there was such a rule stay valid.
+        rendered = ("render",) if self.render else ()
+        return xxh3_64_intdigest(msgspec.msgpack.encode((selecting, (*rest, *rendered))))
 
     def check(self) -> Rules:
         """Check the rules; ChannelError names the invalid one and its place."""

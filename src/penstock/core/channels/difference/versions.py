@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from penstock.core.channels.delta import Change, Delta, DeltaItem, apply, crc_of
+from penstock.core.channels.delta import Change, Delta, DeltaItem, apply, crc_of, unapply
 from penstock.core.channels.difference.content import ContentKind  # noqa: TC001  # msgspec reads the annotations
 from penstock.core.channels.difference.hunks import Hunk, hunks
 from penstock.core.channels.difference.news import FeedNews, ItemMark, marks_among, marks_of
 from penstock.core.channels.difference.noise.confirm import are_places_unsteady, shared
 from penstock.core.channels.difference.noise.items import ItemJudge
+from penstock.core.channels.difference.noise.judging import Study
 from penstock.core.channels.difference.noise.memory import (
     FORM,
     Memory,
@@ -29,7 +30,6 @@ from penstock.core.channels.difference.noise.memory import (
     retold,
     unmuted,
 )
-from penstock.core.channels.difference.noise.study import Study
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class VersionsState(msgspec.Struct, frozen=True):
     history: tuple[int, ...] = ()
     """Hashes of the last versions, this one at the end."""
     memory: Memory = Memory()
-    """What was learned about noise."""
+    """Facts learned about noise."""
     reading: int = 0
     """Hash of the rules by which the content was read."""
     last: int = 0
@@ -83,6 +83,25 @@ def places_after(state: VersionsState, delta: Delta, size: int) -> tuple[int, ..
         done = change.at + len(change.old)
     places += state.places[done:]
     return tuple(places)
+
+
+def _content_at(version: int, state: VersionsState, deltas: Sequence[Delta], *, url: str) -> Sequence[str]:
+    """Lines of an older version: the deltas, newest first, are undone one after the other."""
+    if version == state.version:
+        raise ChannelError(f"version {version} of {url} is the one that the page is compared with already")
+    lines, at = list(state.lines), state.version
+    for delta in deltas:
+        if delta.version != at:
+            break  # the page was read by other rules in between
+        if delta.kind != state.kind or not delta.old_version:
+            break
+        lines, at = unapply(delta, lines), delta.old_version
+        if at == version:
+            return lines
+    raise ChannelError(
+        f"version {version} of {url} cannot be restored: the history leads back to version {at}"
+        + ("" if at != state.version else ", the present one")
+    )
 
 
 _STALE_LINES: Final = 100
@@ -138,7 +157,7 @@ class Versions:
         return self._state
 
     def muted(self, *, now_us: int) -> list[MutedPlace]:
-        """What is not told because it keeps changing, and on what evidence."""
+        """List the places whose changes are not told because they keep changing, with the evidence."""
         return muted_places(self._state.memory, self._state.lines, self._places(), now_us=now_us)
 
     def unmute(self, place: str) -> None:
@@ -206,6 +225,45 @@ class Versions:
             last=print_of(delta.old_version, delta.changes),
         )
         return True
+
+    def restore(self, version: int, deltas: Sequence[Delta], *, now_us: int) -> Delta:
+        """Take the content of an older version as the next one, with which the page is compared from now on.
+
+        `deltas`: the history, newest first. ChannelError if it does not lead back to that version.
+        """
+        state = self._state
+        lines = tuple(_content_at(version, state, deltas, url=self.url))
+        found = hunks(state.lines, lines)
+        changes = [Change(h.old, state.lines[h.old : h.old_end], lines[h.new : h.new_end]) for h in found]
+        number = max(state.version + 1, now_us)
+        delta = Delta(
+            self.url,
+            number,
+            state.version,
+            now_us,
+            state.kind,
+            state.title,
+            tuple(changes),
+            old_crc=crc_of(state.lines),
+            restored=version,
+        )
+        places = places_after(state, delta, len(lines))
+        names = [state.place_names[place] if state.place_names else "" for place in places]
+        memory = retold(state.memory, found, (state.lines, self._places()), (lines, names))
+        print_ = self._fingerprint(lines)
+        self._state = msgspec.structs.replace(
+            state,
+            version=number,
+            at_us=now_us,
+            lines=lines,
+            places=places,
+            marks=(),
+            # What the page shows now has to be news again, even if the last versions had it.
+            history=() if print_ is None else (print_,),
+            memory=memory,
+            last=print_of(state.version, changes),
+        )
+        return delta
 
     # -- pages, JSON, text -----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ returns a `Hold`: until when the channel must not be fetched, and why. The longe
     decider.py       `decide` and `learn`
 """
 
-from penstock.core.channels.polling.decider import decide, holds, learn, take_hints, why
+from penstock.core.channels.polling.decider import decide, learn, take_hints, why
 from penstock.core.channels.polling.failures import Life
 from penstock.core.channels.polling.host_budget import HostBudget
 from penstock.core.channels.polling.schedule import PollPlan, plan
@@ -38,7 +38,6 @@ __all__ = [
     "RedirectHop",
     "Wait",
     "decide",
-    "holds",
     "learn",
     "plan",
     "take_hints",

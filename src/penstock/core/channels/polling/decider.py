@@ -220,7 +220,7 @@ def complain(state: PollState, problem: str) -> PollState:
 
 
 def complaint(state: PollState, outcome: FetchOutcome) -> str:
-    """What was wrong with a fetch, as a sentence; empty if nothing."""
+    """Say in a sentence why a fetch failed; empty if it did not."""
     if outcome.error:
         return outcome.error
     status = outcome.status

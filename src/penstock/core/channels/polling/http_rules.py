@@ -82,7 +82,7 @@ def validators(state: PollState, outcome: FetchOutcome) -> dict[str, str]:
 
 
 def believed(state: PollState, outcome: FetchOutcome) -> str:
-    """What is implausible about a 304, as a sentence; empty if it can be trusted."""
+    """Say in a sentence why a 304 is implausible; empty if it can be trusted."""
     if not outcome.conditional:
         return "The server answered 304 (not modified) to a request without conditions."
     if outcome.url and state.source and outcome.url != state.source:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PollPlan:
-    """When a channel is due by its interval and phase."""
+    """Interval and phase of a channel, which say when it is due."""
 
     url: str
     """The channel's own address."""

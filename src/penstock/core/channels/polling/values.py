@@ -137,7 +137,7 @@ class RobotsVerdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class PollState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What the last responses of a channel's server said."""
+    """Facts from the last responses of a channel's server."""
 
     etag: str = ""
     """As the server wrote it."""

@@ -108,6 +108,7 @@ def test_any_line_can_be_read(line: str) -> None:
 
 
 @pytest.mark.skipif(find_spec("babel") is None, reason="the words are checked where Babel is installed")
+@pytest.mark.e2e
 def test_the_words_are_those_of_cldr() -> None:
     made = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "calendar_words.py")], check=True, capture_output=True

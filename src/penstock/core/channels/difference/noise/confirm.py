@@ -22,7 +22,7 @@ _TAGS_SHARE = 0.2
 
 
 def shared(one: Content, other: Content, told: Collection[str]) -> Content:
-    """What two fetches of one moment have in common, with told lines that either of them has."""
+    """Return the lines that two fetches of one moment share, and told lines that either of them has."""
     lines: list[str] = []
     places: list[str] = []
     done = 0

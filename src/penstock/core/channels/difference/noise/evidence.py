@@ -61,7 +61,7 @@ class Evidence:
         """Deviations of told lines that two fetches share."""
 
     def named(self, places: Sequence[str]) -> Sequence[str]:
-        """Places as they are told apart on this page."""
+        """Return the names of places: by tags alone where class names change from fetch to fetch."""
         return [tags_of(place) for place in places] if self.before.by_tags else places
 
     def aligned(

@@ -49,7 +49,7 @@ QUIET_LOOKS: Final = 2
 
 
 class Heat(msgspec.Struct, frozen=True, array_like=True):
-    """How often something moved, and when last."""
+    """Counts the moves of one part of a page, with the time of the last one."""
 
     moves: int = 0
     at_us: int = 0
@@ -94,7 +94,7 @@ class Heat(msgspec.Struct, frozen=True, array_like=True):
         return Heat(FIRM, now_us, sure=True, load=self.load_at(now_us))
 
     def mutes(self, need: int, *, now_us: int, gap_us: int) -> bool:
-        """Whether it is muted now, if so many moves are needed."""
+        """Whether the part is muted now, if so many moves are needed."""
         if self.moves < need and not self.sure:
             return False
         if self.still >= STILL_LOOKS and self.sure and self.again < NUMBER_MOVES:
@@ -120,7 +120,7 @@ COLD: Final = Heat()
 
 
 class Timing(NamedTuple):
-    """When a look is, and what it is for: what heats need to know to grow and to mute."""
+    """Time and purpose of a look, by which heats grow and mute."""
 
     now_us: int
     gap_us: int

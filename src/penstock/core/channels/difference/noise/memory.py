@@ -61,7 +61,7 @@ class Slot(msgspec.Struct, frozen=True, array_like=True):
     """Keys whose present deviation is noise."""
     heat: dict[int, Heat] = {}
     passed: dict[int, tuple[str, ...]] = {}
-    """What stood where somebody states something since it was told last, without what stands there now."""
+    """Values that stood where a price or version stands, since the last message, without the present one."""
 
 
 class Stranger(msgspec.Struct, frozen=True, array_like=True):
@@ -147,7 +147,7 @@ class MutedPlace(msgspec.Struct, frozen=True):
 def muted_places(
     memory: Memory, lines: Sequence[str], places: Sequence[str], *, now_us: int
 ) -> list[MutedPlace]:
-    """What is muted now, whole places first, then lines in the order of the page."""
+    """List what is muted now, whole places first, then lines in the order of the page."""
     found: list[MutedPlace] = []
 
     def is_muted(heat: Heat, need: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a page teaches: pairs at once, numbers by the second move, words by the third; and what cools."""
+"""Noise learned from a page: pairs at once, numbers by the second move, words by the third; forgetting."""
 
 from __future__ import annotations
 
