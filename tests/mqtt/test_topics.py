@@ -1,4 +1,4 @@
-"""What matches what: by example, and the trees against the plain definition."""
+"""Topic filters match topics: by example, and the trees against the plain definition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock import limits
 from penstock.errors import MqttError
-from penstock.mqtt.topics import Shared, check_filter, check_topic, matches, shared_of
+from penstock.mqtt.topics import Shared, check_filter, check_topic, covers, matches, shared_of
 from penstock.mqtt.trees import RetainedTree, TopicTree
 
 LEVELS = st.sampled_from(["a", "b", "", "$s"])
@@ -149,3 +149,24 @@ def test_depth_and_length_are_bounded() -> None:
     tree: TopicTree[str, int] = TopicTree()
     with pytest.raises(MqttError, match="whole levels"):
         tree.add("a/#/b", "k", 1)
+
+
+@pytest.mark.parametrize(
+    ("filter_", "within", "all_of_it"),
+    [
+        ("#", "a/+", True),
+        ("#", "$SYS/#", False),
+        ("+/b", "$x/b", False),
+        ("a/#", "a", True),
+        ("a/#", "a/+/c", True),
+        ("a/+", "a/b", True),
+        ("a/+", "a/+", True),
+        ("a/+", "a/#", False),
+        ("a/+", "a", False),
+        ("a/b", "a/+", False),
+        ("a/+/c", "a/b", False),
+        ("a", "a/b", False),
+    ],
+)
+def test_a_filter_covers_another_one(filter_: str, within: str, all_of_it: bool) -> None:
+    assert covers(filter_, within) is all_of_it

@@ -1,4 +1,4 @@
-"""Limits of MQTT packets and sessions."""
+"""Limits of MQTT packets and sessions, and of the client."""
 
 from __future__ import annotations
 
@@ -38,3 +38,35 @@ MQTT_REASON_CHARACTERS: Final = 1_024
 
 CONNECT_S: Final = 5
 """How long a server may take to accept a connection, in seconds."""
+
+
+CLIENT_WRITE_BYTES: Final = 1 << 16
+"""Bytes in a client's transport before messages queue in the client's own buffer, where a policy can act."""
+
+CLIENT_UNCLAIMED: Final = 1_000
+"""Messages of a resumed session kept until the program subscribes again."""
+
+CLIENT_KEEP_S: Final = 60
+"""How long a node keeps a client's session by default: a change of network, not a night."""
+
+CLIENT_CLOSE_S: Final = 10
+"""How long a closing client waits until everything is sent and acknowledged."""
+
+CLIENT_NODES: Final = 64
+"""Addresses in a client's list of nodes: one that can be reached is enough."""
+
+CLIENT_REFERENCES: Final = 8
+"""Servers of one answer of a node that a client looks at, and nodes outside its list that it remembers."""
+
+CLIENT_HOPS: Final = 5
+"""Nodes that may send a client on in one attempt, and moves without a pause within CLIENT_HOPS_S: in a
+cluster one is enough, and nodes that send a client round and round must not keep it busy."""
+
+CLIENT_HOPS_S: Final = 60
+"""Within this time CLIENT_HOPS moves are made without a pause."""
+
+RECONNECT_LEAST_S: Final = 0.5
+"""First pause before connecting again; it doubles with each failure."""
+
+RECONNECT_MOST_S: Final = 30
+"""Longest pause before connecting again: a thousand clients then ask a node 33 times a second."""

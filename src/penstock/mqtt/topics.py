@@ -20,6 +20,9 @@ SHARE: Final = "$share/"
 DIGEST_TOPICS: Final = "$digest/"
 """Prefix of the topics on which digests are told that do not come in the stream of their subscription."""
 
+POLICY_TOPICS: Final = "$policies/"
+"""Prefix of the topics on which publishers are told the policies of their receivers."""
+
 _WILDCARD_WITHIN: Final = re.compile(r"[^/][+#]|[+#][^/]|#/")
 
 
@@ -96,6 +99,19 @@ def _check_size(text: str, where: str, reason: Reason) -> None:
         raise MqttError(f"{levels} levels; at most {limits.MQTT_TOPIC_LEVELS}", where=where, reason=reason)
     if len(text.encode()) > TEXT_BYTES:
         raise MqttError(f"longer than {TEXT_BYTES} bytes", where=where, reason=reason)
+
+
+def covers(filter_: str, within: str) -> bool:
+    """Whether every topic that matches the filter `within` matches `filter_`, too."""
+    wanted, given = filter_.split("/"), within.split("/")
+    if within.startswith("$") and wanted[0] in ("+", "#"):
+        return False
+    for depth, level in enumerate(wanted):
+        if level == "#":
+            return True
+        if depth >= len(given) or given[depth] == "#" or level not in ("+", given[depth]):
+            return False
+    return len(wanted) == len(given)
 
 
 def overlap(one: str, other: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a peer must not send, each with the reason code it gets."""
+"""Packets that a peer must not send, each with the reason code it gets."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Link:
         self.connection = ServerConnection(broker.terms, now_us=0)
         self.client_id = ""
         self.said = bytearray()
-        """What the client has not read."""
+        """Packets that the client has not read."""
         self.error: MqttError | None = None
 
     @property

@@ -25,7 +25,7 @@ class End:
     def __init__(self) -> None:
         self.exchange: Exchange[tuple[int, int]] = Exchange()
         self.wire: deque[bytes] = deque()
-        """What this end has sent and the other has not read."""
+        """Packets that this end has sent and the other has not read."""
         self.waiting: deque[tuple[int, int]] = deque()
         """(number, QoS) that found no room yet."""
         self.sent: list[tuple[int, int]] = []

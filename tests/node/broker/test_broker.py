@@ -271,7 +271,7 @@ async def test_empty_client_ids_get_a_name() -> None:
 
 
 async def test_lone_messages_pass_like_any_other() -> None:
-    """What comes alone while little goes on takes a shorter way; nobody may tell."""
+    """A lone message on an idle node takes a shorter path; its result must not differ."""
     async with node(Config(data="", bounds=Bounds(packet_bytes=2_000))) as running:
         for version in (V4, V5):
             receiver = await running.connect("r", version=version)

@@ -1,4 +1,4 @@
-"""What the broker refuses and bounds, over real sockets; who is let go, and told why."""
+"""Refusals and bounds of the broker, over real sockets; disconnected clients are told why."""
 
 from __future__ import annotations
 

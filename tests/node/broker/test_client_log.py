@@ -55,7 +55,7 @@ async def test_who_comes_and_goes_is_said_with_address_version_and_reason(said: 
         running.broker.disconnect("twice")
         await until(lambda: len(said) == 8)
         stranger = await running.dial()
-        stranger.raw(b"GET / HTTP/1.1\r\n\r\n")
+        stranger.raw(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: a browser at a wrong port\r\n\r\n")
         await until(lambda: len(said) == 9)
     assert said[:4] == [
         "client 'phone\\u202e' connected from 127.0.0.1: MQTT 3.1.1",

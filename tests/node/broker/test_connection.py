@@ -13,6 +13,7 @@ from penstock.mqtt.codes import V4, V5
 from penstock.mqtt.packets.connect import Connect, Disconnect
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import Properties
+from penstock.mqtt.packets.publish import Publish
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription
 from tests.kit.peer import node
 from tests.kit.waiting import until
@@ -56,6 +57,28 @@ async def test_a_connection_that_has_ended_is_not_kept_in_memory(said: bytes) ->
             await until(lambda: gone[0]() is None)
         finally:
             gc.enable()
+
+
+async def test_a_client_that_sends_no_more_reads_what_was_written_and_the_rest_waits() -> None:
+    async with node() as running:
+        phone = await running.connect("phone", session_expiry_s=60)
+        await phone.subscribe("a", qos=0)
+        session = running.broker.sessions.get("phone")
+        assert session is not None
+        connection = session.link
+        sensor = await running.connect("sensor")
+        one, two = encode(Publish("a", b"one"), V5), encode(Publish("a", b"two"), V5)
+        served = running.broker.sessions.get("sensor")
+        assert served is not None
+        served.link.data_received(one)  # type: ignore[union-attr]
+        connection.eof_received()  # type: ignore[union-attr]
+        served.link.data_received(two)  # type: ignore[union-attr]
+        assert (await phone.message()).payload == b"one"
+        await until(lambda: not session.attached)
+        again = await running.connect("phone", clean=False, session_expiry_s=60)
+        assert (await again.message()).payload == b"two"
+        sensor.abort()
+        assert running.account_holds()
 
 
 def watched(broker: Broker) -> list[weakref.ref[Connection]]:

@@ -49,7 +49,7 @@ async def overflowed(running: Running, client_id: str, topic: str = "a", **how: 
 
 
 async def everything(client: Peer) -> tuple[list[bytes], list[Publish]]:
-    """What is on its way to a client: payloads of events, and digests."""
+    """Items on their way to a client: payloads of events, and digests."""
     client.send(Pingreq())
     events: list[bytes] = []
     digests: list[Publish] = []

@@ -163,7 +163,7 @@ async def test_digests_gathered_from_disk_are_not_told_twice(tmp_path: Path) -> 
 
 
 async def test_a_crash_finds_every_gathered_event_on_disk(tmp_path: Path) -> None:
-    """What a crash leaves is a copy of the files, taken while digests are gathered."""
+    """A crash is simulated by a copy of the files, taken while digests are gathered."""
     async with node(SMALL, store=Store(tmp_path / STORE)) as running:
         await behind(running, "{every: 1min}")
         _, got = await all_but_the_digest(running)

@@ -88,7 +88,7 @@ class Greeting(SessionSource):
     def drain(self, *, now_us: Instant) -> None:  # noqa: ARG002
         packet, self._packet = self._packet, b""
         if packet and self._session.link is not None:
-            self._session.link.write(packet)
+            self._session.link.output.write(packet)
 
 
 async def test_a_sink_takes_messages_in_the_place_of_receivers() -> None:

@@ -1,4 +1,4 @@
-"""What survives a restart, and what happens when the disk does not take it."""
+"""State that survives a restart, and failures of the disk."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 from penstock import limits
 from penstock.errors import StoreError
 from penstock.model.digest import Cause, Digest
-from penstock.model.digest_wire import JSON_MARK, to_json
+from penstock.model.digest_wire import JSON_MARK, digest_in, to_json
 from penstock.mqtt.codes import V4, V5, Reason
 from penstock.mqtt.packets.connect import Disconnect, Pingreq, Pingresp, Will
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription
 from penstock.node.broker.journal import Journal
-from penstock.node.broker.message import digest_in, message_of, qos_of
+from penstock.node.broker.message import message_of, qos_of
 from penstock.node.broker.records import MessageState, digest_from, message_from, session_facts
 from penstock.node.config.schema import Bounds, Config, Queues
 from penstock.node.store.tables import PUT_RETAINED, STORE, Store

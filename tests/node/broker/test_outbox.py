@@ -1,4 +1,4 @@
-"""What leaves for a kept session when the disk has it, and not before."""
+"""Packets for a kept session leave once the disk has them, and not before."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.node.broker.pacing import Pacing
 from penstock.node.config.schema import Config, Queues
-from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.rigs.way import SlowLink
 from tests.kit.peer import node
 
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ class FakeSubscription:
 
 
 class FakeSession:
-    """A connection whose progress the test sets."""
+    """A session, its connection and the output of that, whose progress the test sets."""
 
     def __init__(self) -> None:
         self.link: Link | None = self  # type: ignore[assignment]
+        self.output = self
         self.waiting = [FakeSubscription()]
         self.in_flight = 0
         self.taken = self.outside = 0
@@ -62,7 +63,7 @@ def test_what_is_taken_while_something_waits_is_the_pace() -> None:
 
 
 def test_a_moment_without_a_queue_does_not_make_a_receiver_slower() -> None:
-    """What is outside goes on while the queues are empty; the receiver may run dry, which says nothing."""
+    """Bytes outside are still taken while the queues are empty; running dry says nothing of a pace."""
     session = FakeSession()
     pacing = Pacing(session)  # type: ignore[arg-type]
     now_us = 10_000_000

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.kit.peer import node
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.core.cluster.interest import ReceiverClass
+    from penstock.model.digest import Digest
     from penstock.model.event import Event
     from penstock.model.instant import Instant
+    from penstock.node.broker.runs import Run
 
 
 class FakePeer:
@@ -19,6 +23,15 @@ class FakePeer:
     def __init__(self) -> None:
         self.got: list[tuple[str, bytes]] = []
         self.interest: list[tuple[str, bool]] = []
+        self.shared: list[tuple[bytes, tuple[str, ...]]] = []
+        self.digests: list[tuple[str, int]] = []
+        self.groups: dict[str, tuple[int, int]] = {}
+        self.classes: dict[int, ReceiverClass] = {}
+        self.moved: list[int] = []
+        self.plain = -1
+
+    def receivers(self) -> list[tuple[str, str]]:
+        return []
 
     def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:  # noqa: ARG002
         if origin is self:
@@ -26,11 +39,34 @@ class FakePeer:
         self.got.append((event.topic, event.payload))
         return True
 
+    def deliver_run(self, run: Run, *, now_us: Instant) -> None:  # noqa: ARG002
+        self.got += [(event.topic, event.payload) for event in run.events()]
+
+    def share(self, event: Event, groups: tuple[str, ...]) -> None:
+        self.shared.append((event.payload, groups))
+
+    def share_digest(self, group: str, digest: Digest) -> None:
+        self.digests.append((group, digest.count))
+
+    def group_changed(self, group: str, attached: int, members: int) -> None:
+        self.groups[group] = (attached, members)
+
     def when_handed(self, then: Callable[[], None]) -> None:
         then()
 
     def interest_changed(self, filter_: str, *, wanted: bool) -> None:
         self.interest.append((filter_, wanted))
+
+    def class_began(self, receivers: ReceiverClass) -> None:
+        self.classes[receivers.number] = receivers
+
+    def class_ended(self, number: int, *, moved: bool) -> None:
+        del self.classes[number]
+        if moved:
+            self.moved.append(number)
+
+    def plain_renewed(self, number: int) -> None:
+        self.plain = number
 
 
 async def test_a_peer_gets_what_is_wanted_there_until_it_is_gone() -> None:
@@ -92,13 +128,36 @@ async def test_a_peer_is_told_of_the_first_and_the_last_subscription_to_a_filter
         await second.subscribe("a/#")
         await second.subscribe("$share/group/b")
         router.add_peer(late)
-        assert early.interest == late.interest == [("a/#", True), ("b", True)]
+        assert early.interest == late.interest == [("a/#", True)]
+        assert early.groups == late.groups == {"$share/group/b": (1, 1)}
         await first.unsubscribe("a/#")
-        assert len(early.interest) == 2
+        assert len(early.interest) == 1
         await second.unsubscribe("a/#")
         await second.unsubscribe("$share/group/b")
-        assert early.interest[2:] == late.interest[2:] == [("a/#", False), ("b", False)]
+        assert early.interest[1:] == late.interest[1:] == [("a/#", False)]
+        assert early.groups == late.groups == {"$share/group/b": (0, 0)}
         router.remove_peer(late)
         await first.subscribe("c")
-        assert early.interest[4:] == [("c", True)]
-        assert len(late.interest) == 4
+        assert early.interest[2:] == [("c", True)]
+        assert len(late.interest) == 2
+
+
+async def test_nodes_take_turns_in_a_group_by_the_number_of_connected_members() -> None:
+    async with node() as running:
+        router, peer = running.broker.router, FakePeer()
+        router.add_peer(peer)
+        member = await running.connect("member", session_expiry_s=60)
+        await member.subscribe("$share/g/a")
+        router.peer_shares(peer, "$share/g/a", attached=2, members=3)
+        publisher = await running.connect("p")
+        for number in range(6):
+            await publisher.publish1("a", b"%d" % number)
+        assert len(await member.payloads(2)) == 2
+        assert [groups for _, groups in peer.shared] == [("$share/g/a",)] * 4
+        member.abort()
+        await until(lambda: peer.groups["$share/g/a"] == (0, 1))
+        await publisher.publish1("a", b"there")
+        assert peer.shared[-1][0] == b"there", "members that are away are passed over"
+        router.peer_shares(peer, "$share/g/a", attached=0, members=0)
+        assert len(router) == 1
+        router.remove_peer(peer)

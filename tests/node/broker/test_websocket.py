@@ -205,7 +205,7 @@ async def test_a_refused_handshake_is_answered_and_ended_at_once(
 
 
 class Kept:
-    """What aiohttp's reader would get."""
+    """The messages that aiohttp's reader would get."""
 
     def __init__(self) -> None:
         self.data = b""

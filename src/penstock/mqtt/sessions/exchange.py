@@ -43,7 +43,7 @@ _NOTHING: Final = _Nothing()
 
 
 class Arrival(Enum):
-    """What the owner does with a PUBLISH of QoS 1 or 2."""
+    """Tells the owner what to do with a PUBLISH of QoS 1 or 2."""
 
     NEW = "hand it on, then acknowledge"
     AGAIN = "handed on and acknowledged before: acknowledge again"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from penstock import limits
-from penstock.errors import MalformedPacket, MqttError, ProtocolError, UnsupportedVersion
+from penstock.errors import MalformedPacket, MqttError, ProtocolError, UnsupportedVersion, UseAnotherServer
 from penstock.mqtt.codes import (
     ALLOWED,
     CONNACK_V4,
@@ -62,7 +62,7 @@ class ServerState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a server grants to every client."""
+    """The limits and features that a server grants to every client."""
 
     receive_maximum: int = limits.MQTT_RECEIVE_MAXIMUM
     """Receive maximum: QoS 1 and 2 messages a client may have unacknowledged."""
@@ -274,14 +274,18 @@ class ServerConnection:
         if self.version == V5:
             reason = error.reason if error.reason in ALLOWED[Kind.CONNACK] else Reason.UNSPECIFIED
             return self.fit(Connack(reason=reason, properties=self._words(error))) or b""
+        if isinstance(error, UseAnotherServer):
+            return encode(Connack(reason=Reason.SERVER_UNAVAILABLE), V4)
         if isinstance(error, MalformedPacket) or error.reason not in CONNACK_V4:
             return b""
         return encode(Connack(reason=error.reason), V4)
 
     def _words(self, error: MqttError) -> Properties:
-        if not self.terms.reason_strings:
+        said = str(error)[: limits.MQTT_REASON_CHARACTERS] if self.terms.reason_strings else None
+        elsewhere = error.reference or None if isinstance(error, UseAnotherServer) else None
+        if said is None and elsewhere is None:
             return NONE
-        return Properties(reason_string=str(error)[: limits.MQTT_REASON_CHARACTERS])
+        return Properties(reason_string=said, server_reference=elsewhere)
 
     # -- sending ---------------------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ NEVER_S: Final = 0xFFFF_FFFF
 
 
 class Due(Enum):
-    """What a session's timer can trigger."""
+    """The two things that a session's timer triggers."""
 
     WILL = "publish the will"
     END = "forget the session"
@@ -192,7 +192,7 @@ class Session(Generic[M]):
         return self._detached_us + min(waits_s) * 1_000_000 if waits_s else None
 
     def on_timer(self, *, now_us: Instant) -> list[Happening]:
-        """What is due. A will is published at the end of its session at the latest [MQTT-3.1.2-8]."""
+        """Return what is due. A will is published at the end of its session at the latest [MQTT-3.1.2-8]."""
         happened: list[Happening] = []
         due_us = self.timer()
         while due_us is not None and due_us <= now_us and self._detached_us is not None:

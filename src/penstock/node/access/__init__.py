@@ -1,7 +1,6 @@
 """Who may connect, and what a client may publish and subscribe to.
 
-gate.py        decides about each connection, user, topic and filter
-addresses.py   connections of one address
+gate.py        decides about each connection, user, topic and filter; counts connections by address
 rate.py        the rate limiter: a burst and then an even rate
 passwords.py   argon2 hashes, made and checked off the event loop
 acl.py         the access list: who may publish and subscribe to what

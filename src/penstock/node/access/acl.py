@@ -12,8 +12,8 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import limits
-from penstock.mqtt.topics import DIGEST_TOPICS, shared_of
-from penstock.node.config.schema import ANONYMOUS
+from penstock.mqtt.topics import DIGEST_TOPICS, POLICY_TOPICS, shared_of
+from penstock.node.config.problems import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -117,11 +117,23 @@ class _View:
                 return False
         return False
 
+    def _may_publish_everywhere(self, filter_: str) -> bool:
+        """Return whether the client may publish on all topics of the filter."""
+        asked = _pattern(filter_, {"%u": "%u", "%c": "%c"})
+        for allow, pattern in self._publish:
+            if pattern.covers(asked):
+                return allow
+            if not allow and pattern.overlaps(asked):
+                return False
+        return False
+
     def may_subscribe(self, filter_: str) -> bool:
         decided = self._subscribing.get(filter_)
         if decided is None:
             # Whoever may read events may read the digests of them, unless a rule names the digests.
             whole = shared_of(filter_).filter
+            if whole.startswith(POLICY_TOPICS):  # for whoever may publish there
+                return self._may_publish_everywhere(whole.removeprefix(POLICY_TOPICS))
             names = {"%u": "%u", "%c": "%c"}
             asked = [_pattern(one, names) for one in {whole, whole.removeprefix(DIGEST_TOPICS)}]
             decided = next(

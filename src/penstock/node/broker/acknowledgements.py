@@ -108,7 +108,7 @@ class Acknowledgements:
             self._unsafe = None
         link = self._delivery.link
         if link is not None and safe:
-            link.write(b"".join(ack_frame(Kind.PUBREL, packet_id) for packet_id in safe))
+            link.output.write(b"".join(ack_frame(Kind.PUBREL, packet_id) for packet_id in safe))
 
     def safe(self, pubrels: list[Pubrel]) -> list[Pubrel]:
         """The PUBRELs that a new connection may begin with; the others follow when the disk has them."""

@@ -345,4 +345,4 @@ def _acknowledge(session: PublishingSession, qos: int, packet_ids: Sequence[int]
     if packet_ids and session.link is not None:
         start = _PUBACK if qos == 1 else _PUBREC
         words = [word for packet_id in packet_ids for word in (start, packet_id)]
-        session.link.write(pack(f">{len(words)}H", *words))
+        session.link.output.write(pack(f">{len(words)}H", *words))

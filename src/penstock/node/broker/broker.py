@@ -24,10 +24,11 @@ from penstock.node.broker.client_log import ClientLog
 from penstock.node.broker.connection import Connection
 from penstock.node.broker.deadlines import Deadlines
 from penstock.node.broker.digests import DigestTopics
-from penstock.node.broker.flushing import Flusher
 from penstock.node.broker.message import PropertySets, Retained, expiry_of, message_of, unstamped_properties
+from penstock.node.broker.output import Flusher
 from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
 from penstock.node.broker.publishing import Publisher
+from penstock.node.broker.receiver_policies import ReceiverPolicies
 from penstock.node.broker.restoring import restore
 from penstock.node.broker.routes import Router
 from penstock.node.broker.sessions import Sessions
@@ -106,6 +107,8 @@ class Broker:
         """Called after the retained message of a topic has changed, before its receivers get the message."""
         self.new_publisher: Callable[[Connection, Session, Connect], Publisher] = self._new_publisher
         """Makes what reads the messages of a connection; another part of the node may have its own."""
+        self.turn_away: Callable[[Connection], MqttError | None] | None = None
+        """Asked for each client that may come in: why it may not at the moment, or None."""
         self.client_log = ClientLog(clock)
         self.told = DigestTopics(self)
         """Publishes digests that do not come in the stream of their subscription."""
@@ -137,6 +140,9 @@ class Broker:
         self.flusher.start(self._loop)
         if self.journal is not None:
             self.journal.start()
+        policies = ReceiverPolicies(self)
+        self.listeners.append(policies)
+        policies.start(self.sessions)
         self._look()
 
     async def close(self) -> None:
@@ -237,7 +243,7 @@ class Broker:
         before = session.held.get(subscription.filter)
         if before is not None:  # what waits there must not be lost
             before.change(subscription, now_us=self.now_us)
-            self.router.forget()
+            self.router.policy_changed(before)
             subscription = before
         else:
             session.held[subscription.filter] = subscription
@@ -273,7 +279,7 @@ class Broker:
         chosen = NO_POLICY if policy is None else self.policies.asked(policy)
         assert session is not None
         subscription.install(chosen, now_us=self.clock())
-        self.router.forget()
+        self.router.policy_changed(subscription)
         session.save()
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -403,6 +409,7 @@ class Broker:
         after = chosen.plan.policy if chosen.plan is not None else None
         if before != after:
             subscription.install(chosen, now_us=now_us)
+            self.router.policy_changed(subscription)
 
     @property
     def messages_sent(self) -> int:

@@ -1,4 +1,4 @@
-"""How much of what is sent to a slow client waits outside its session's queues: sizes of writes and buffers.
+"""Bounds what waits for a slow client outside its session's queues: sizes of writes and buffers.
 
     queues, lanes ──► collected, transport's buffer, kernel's send buffer ──► on the way
                       └──── nothing overtakes it, no policy reaches it ────┘

@@ -1,36 +1,31 @@
-"""One MQTT connection: bytes in, bytes out, as thin as it can be.
+"""One MQTT connection: reads bytes and hands them on, as thin as it can be; `output` writes.
 
-What connections write within one turn of the event loop goes out in one piece: a `Flusher` writes once
-for each of them at the end of the turn. The transport's own buffer is kept empty: as soon as it holds
-anything, the session is behind and its queues take over.
+The first packet must be a CONNECT. Bytes behind it wait until the broker has decided about it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock import limits
 from penstock.errors import MqttError, UnsupportedVersion
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.packets.connect import Connect
 from penstock.mqtt.sessions.server import ServerConnection, ServerState
 from penstock.node.broker import requests
 from penstock.node.broker.answers import Owed
-from penstock.node.broker.buffers import SendBuffers
 from penstock.node.broker.host import Host
-from penstock.node.broker.pacing import not_sent, unsent_bytes
+from penstock.node.broker.output import Output
 from penstock.node.broker.publishing import PUBACK_START
 from penstock.node.broker.runs import Inbox, acknowledged, scan
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.packet import Packet
-    from penstock.node.broker.flushing import Flusher
-    from penstock.node.broker.link import Link, Sampled
+    from penstock.node.broker.link import Link
+    from penstock.node.broker.output import Flusher
     from penstock.node.broker.publishing import Publisher
     from penstock.node.broker.session import Session
     from penstock.node.config.schema import Listener
@@ -47,6 +42,7 @@ NO_REFUSAL: Final = (
     Reason.SESSION_TAKEN_OVER,
     Reason.SERVER_SHUTTING_DOWN,
     Reason.ADMINISTRATIVE_ACTION,
+    Reason.USE_ANOTHER_SERVER,
 )
 """Reasons for the end of a connection that are not counted as refusals."""
 
@@ -87,28 +83,18 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "__weakref__",
         "_admitted",
-        "_buffers",
         "_deciding",
         "_early",
-        "_flush_bytes",
         "_inbox",
-        "_marked",
         "_not_reading",
-        "_out",
-        "_out_bytes",
-        "_paused_us",
-        "_since_us",
-        "_unread_answers",
-        "_written",
         "address",
         "broker",
         "heard_us",
         "listener",
+        "output",
         "owed",
-        "paused",
         "publisher",
         "rules",
-        "sampled",
         "session",
         "transport",
         "why",
@@ -119,27 +105,13 @@ class Connection(asyncio.Protocol):
         self.listener = listener
         self.transport: asyncio.Transport | None = None
         self.address = ""
-        self.paused = False
-        self.sampled: Sampled | None = None
+        self.output = Output(broker, self)
         self.session: Session | None = None
         self.publisher: Publisher | None = None
         self.rules = ServerConnection(broker.terms, now_us=broker.clock())
         self._inbox = Inbox(max_bytes=broker.terms.maximum_packet_bytes)
-        self._out: list[bytes] = []
-        self._out_bytes = 0
-        self._written = 0
-        """Bytes given to the transport."""
-        self._flush_bytes = limits.FLUSH_BYTES
-        """Bytes that are collected before a write that does not wait for the end of the turn."""
-        self._buffers: SendBuffers | None = None
-        """Chooses the sizes of writes and buffers; None: the client was never slow."""
-        self._paused_us = 0
         self.heard_us = broker.now_us
         """When something came for the last time; the rules are told when they are asked."""
-        self._since_us = 0
-        """When the first byte that waits to be written was added."""
-        self._marked = False
-        """Whether the broker knows that there is something to flush."""
         self._early: bytearray | None = None
         """Bytes before the CONNECT was complete, then bytes behind it until the CONNECT is decided about."""
         self._admitted = False
@@ -147,8 +119,6 @@ class Connection(asyncio.Protocol):
         """Messages of this connection for reliable streams that are not acknowledged yet."""
         self._not_reading = 0
         """Number of holds on reading."""
-        self._unread_answers = False
-        """Whether one of the holds is because the client does not read its answers."""
         self._deciding: asyncio.Task[None] | None = None
         self.why = ""
         """Why the connection ended, for the log."""
@@ -163,7 +133,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected; refuse it if its address has too many connections."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self.transport = transport  # type: ignore[assignment]
+        self.transport = self.output.transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
         # Interned: many clients come from the same address, behind a router or a proxy.
         self.address = sys.intern(str(peer[0])) if isinstance(peer, tuple) and peer else "unix"
@@ -311,7 +281,10 @@ class Connection(asyncio.Protocol):
         self.end(MqttError("internal error", where="CONNECT", reason=Reason.UNSPECIFIED))
 
     def eof_received(self) -> bool:
-        """The client sends no more."""
+        """The client has left: it may still read what was written to it, and the rest waits."""
+        if self.session is not None:
+            self.why = self.why or "closed without a DISCONNECT"
+            self.close()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -320,54 +293,27 @@ class Connection(asyncio.Protocol):
             self.why = f"connection lost: {exc}" if exc is not None else "closed without a DISCONNECT"
         if self._deciding is not None:
             self._deciding.cancel()
-        if self._buffers is not None:
-            self._buffers.close()
         self.rules.close()
         self.transport = None
-        self._out.clear()
+        self.output.close()
         if self._admitted:
             self._admitted = False
             self.broker.gate.released(self.address)
             self.broker.closed(self)
         # What only a living connection needs would else wait for the collection of cycles.
-        self.publisher = self.session = self._deciding = self._buffers = None
+        self.publisher = self.session = self._deciding = None
         self._early = None
         self._inbox.clear()
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def write(self, data: bytes) -> None:
-        """Send in order, with whatever else this turn brings."""
-        if not self._marked:
-            self._marked = True
-            self._since_us = self.broker.now_us
-            self.broker.flusher.soon(self)
-        self._out.append(data)
-        self._out_bytes += len(data)
-        if self._out_bytes > self._flush_bytes:
-            self.flush()
+    def pause_writing(self) -> None:
+        """The transport holds something: the client is behind."""
+        self.output.pause()
 
-    def write_now(self, data: bytes) -> None:
-        """Send at once, unless something waits already."""
-        if self._out or self.transport is None:
-            self.write(data)
-        else:
-            self.broker.bytes_sent += len(data)
-            self._written += len(data)
-            self.transport.write(data)
-
-    def write_late(self, data: bytes, *, since_us: Instant) -> None:
-        """Send what has waited for the disk since then, and what waits behind it."""
-        broker = self.broker
-        now_us = broker.now_us = broker.clock()
-        if not self._marked:
-            self._marked = True
-            self._since_us = since_us
-            broker.flusher.soon(self)
-        self.write(data)
-        session = self.session
-        if session is not None and not session.delivery.keeping_up:
-            session.drain(now_us=now_us)
+    def resume_writing(self) -> None:
+        """The transport is empty again."""
+        self.output.resume()
 
     def send(self, packet: Packet) -> None:
         """Send a packet, without reason strings if the client wants none or the packet would be too large.
@@ -376,7 +322,7 @@ class Connection(asyncio.Protocol):
         """
         frame = self.rules.fit(packet)
         if frame is not None:
-            self.write(frame)
+            self.output.write(frame)
         else:
             self.end(
                 MqttError(
@@ -385,108 +331,6 @@ class Connection(asyncio.Protocol):
                     reason=Reason.PACKET_TOO_LARGE,
                 )
             )
-
-    def unmark(self) -> None:
-        """The broker's flush has come."""
-        self._marked = False
-        self.flush()
-
-    def flush(self) -> None:
-        """Write the collected bytes to the transport."""
-        out, transport = self._out, self.transport
-        if not out or transport is None or transport.is_closing():
-            out.clear()
-            return
-        data = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
-        self._out_bytes = 0
-        broker = self.broker
-        broker.bytes_sent += len(data)
-        self._written += len(data)
-        broker.flushed_us = broker.now_us
-        transport.write(data)
-        if self.sampled is not None:
-            self.sampled.latency.add(broker.clock() - self._since_us)
-            self.sampled = None
-        if self.paused and not self._not_reading and transport.get_write_buffer_size() > limits.UNSENT_BYTES:
-            self.hold_reading()
-            self._unread_answers = True
-
-    def progress(self) -> tuple[int, int]:
-        """Bytes that the other end has taken so far, and bytes that were written and not taken yet."""
-        transport = self.transport
-        if transport is None:
-            return self._written, 0
-        below = transport.get_write_buffer_size() + unsent_bytes(transport.get_extra_info("socket"))
-        return self._written - below, self._out_bytes + below
-
-    def pause_writing(self) -> None:
-        """The transport holds something: the client is behind."""
-        self.paused = True
-        self._paused_us = self.broker.clock()
-        if self._buffers is not None:
-            self._buffers.paused(self.progress()[0])
-        if self.session is not None:
-            self.session.delivery.keeping_up = False
-
-    def resume_writing(self) -> None:
-        """The transport is empty again."""
-        self.paused = False
-        if self._unread_answers:
-            self._unread_answers = False
-            self.release_reading()
-        if self.session is not None:
-            now_us = self.broker.now_us = self.broker.clock()
-            self._fit_buffers(now_us - self._paused_us)
-            self.session.drain(now_us=now_us)
-
-    def _fit_buffers(self, pause_us: int) -> None:
-        """Give a slow client small buffers: what waits in them is out of its policy's reach."""
-        buffers, session = self._buffers, self.session
-        if session is None or (buffers is None and pause_us <= limits.SLOW_PAUSE_US):
-            return
-        if buffers is None:
-            buffers = self._new_buffers()
-        delivery = session.delivery
-        timed = delivery.pacing is not None or delivery.metered is not None
-        buffers.resumed(pause_us, taken=self.progress()[0] if timed else 0, timed=timed)
-        self._flush_bytes = buffers.size
-        if buffers.size == limits.FLUSH_BYTES:
-            delivery.metered = None
-
-    def keep_little(self) -> None:
-        """Have little wait in the kernel for a client whose queues keep time, until it proves to be fast."""
-        (self._buffers or self._new_buffers()).keep_little()
-
-    def be_slow(self) -> None:
-        """Have as little as possible wait outside the queues, until the client proves to be fast."""
-        buffers = self._buffers or self._new_buffers()
-        buffers.slow()
-        self._flush_bytes = buffers.size
-
-    @property
-    def full(self) -> bool:
-        """Whether the kernel holds enough for a client for which time counts; if so, drain again soon."""
-        return self._buffers is not None and self._buffers.full
-
-    def _drain_again(self) -> None:
-        if self.session is not None:
-            now_us = self.broker.now_us = self.broker.clock()
-            self.session.drain(now_us=now_us)
-
-    def unsent(self) -> int:
-        """Bytes that were written and wait for the link, not counting those on the way."""
-        transport = self.transport
-        if transport is None:
-            return 0
-        waiting, _ = not_sent(transport.get_extra_info("socket"))
-        return self._out_bytes + transport.get_write_buffer_size() + waiting
-
-    def _new_buffers(self) -> SendBuffers:
-        sock = None if self.transport is None else self.transport.get_extra_info("socket")
-        tcp = sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6)
-        self._buffers = SendBuffers(sock if tcp else None, again=self._drain_again)
-        return self._buffers
 
     # -- reading or not --------------------------------------------------------------------------------------
 
@@ -498,7 +342,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def reading(self) -> bool:
-        """Whether the client can be heard at all."""
+        """Whether bytes of the client are read: no hold on reading is in force."""
         return not self._not_reading
 
     def release_reading(self) -> None:
@@ -524,13 +368,13 @@ class Connection(asyncio.Protocol):
         if self.rules.state is not ServerState.CLOSED:
             words = self.rules.farewell(error)
             if words:
-                self.write(words)
+                self.output.write(words)
         self.close()
 
     def close(self) -> None:
         """Close when what was written is out; a client that takes nothing is cut off."""
         self.rules.close()
-        self.flush()
+        self.output.flush()
         self.publisher = None
         session, self.session = self.session, None
         if session is not None:  # from now on its messages wait
@@ -538,7 +382,7 @@ class Connection(asyncio.Protocol):
         transport = self.transport
         if transport is None:
             return
-        if self.paused:
+        if self.output.paused:
             transport.abort()
         else:
             transport.close()

@@ -1,4 +1,4 @@
-"""Which connection may be silent, and which session may end, and when to look at it next."""
+"""Deadlines of connections that may be silent and of sessions that may end, in the order of their moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How messages reach a session: sent at once, or queued and drained later.
+"""Gives messages to a session: sends them at once, or queues them to be drained later.
 
     attached, keeping up ──transport or window full──► attached, behind ──all drained──► keeping up
             └──────────────connection gone──────► detached ──expiry──► departed
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.model.digest import TOO_LARGE, Digest
+from penstock.model.digest_wire import digest_in
 from penstock.model.event import Event
 from penstock.mqtt.codes import V5
 from penstock.mqtt.topics import SHARE
 from penstock.node.broker.link import PASSING, Sent
 from penstock.node.broker.message import (
     Message,
-    digest_in,
     digest_message,
     expired,
     frame_of,
@@ -118,7 +118,7 @@ class Delivery:
         if self.pacing is None:
             self.pacing = Pacing(self)
             if self.link is not None:
-                self.link.keep_little()
+                self.link.output.keep_little()
         return self.pacing
 
     # -- a message comes -------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Delivery:
             return
         self.keeping_up = False
         if place:
-            self._reserve(subscription, event, place, qos=qos, retain=retain)
+            self.reserve(subscription, event, place, qos=qos, retain=retain)
         if flow is not None:
             if self.link is None:
                 subscription.beside_us = now_us
@@ -189,7 +189,7 @@ class Delivery:
                 return
         self.requeue(subscription, event, place, now_us=now_us)
 
-    def _reserve(
+    def reserve(
         self, subscription: Subscription, event: Event, place: int, *, qos: int, retain: bool
     ) -> None:
         """Give a message that has to wait its packet identifier, unless it may be dropped or given to others.
@@ -229,6 +229,13 @@ class Delivery:
             journal.packed(subscription, merged=merged)
         if self.metered is not None:
             self.metered()
+
+    def take_digest(self, subscription: Subscription, digest: Digest, *, now_us: Instant) -> None:
+        """Queue a digest of what another node could not send; a session that is kept has it on disk, too."""
+        place = 0
+        if subscription.options.qos and self._rules.expiry_s and self._journal is not None:
+            place = self._journal.kept(subscription, digest)
+        self.requeue(subscription, digest, place, now_us=now_us)
 
     def journalled(self, subscription: Subscription, event: Event, qos: int) -> int:
         """Write down a message that must not be lost; its place."""
@@ -311,7 +318,7 @@ class Delivery:
         if outbox is None:
             assert self.link is not None
             assert self._journal is not None
-            outbox = self.outbox = Outbox(self, self.link, self._journal)
+            outbox = self.outbox = Outbox(self, self.link.output, self._journal)
         outbox.hold(frame, now_us=now_us)
         return outbox
 
@@ -320,11 +327,13 @@ class Delivery:
         """Whether nothing more can be sent: no connection, or it takes nothing, or too much waits for the
         disk."""
         link, outbox = self.link, self.outbox
+        if link is None:
+            return True
+        output = link.output
         return (
-            link is None
-            or link.paused
+            output.paused
             or (outbox is not None and outbox.full)
-            or (self.metered is not None and link.full)
+            or (self.metered is not None and output.full)
         )
 
     # -- a message does not come -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from penstock.mqtt.fields import TEXT_BYTES
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.topics import DIGEST_TOPICS, shared_of
 from penstock.node.broker.message import message_of
-from penstock.node.broker.routes import Group, Target
+from penstock.node.broker.receivers import Group, Spread, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from penstock.model.digest import Digest
     from penstock.model.instant import Instant
     from penstock.node.access.gate import Gate
-    from penstock.node.broker.routes import Receiver, Router
+    from penstock.node.broker.receivers import Receiver
+    from penstock.node.broker.routes import Router
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
 
@@ -97,7 +98,7 @@ class DigestTopics:
         """
         if isinstance(receiver, Target):
             return self._may_subscribe(receiver.session, filter_)
-        if isinstance(receiver, Group):
+        if isinstance(receiver, Group | Spread):
             return all(self._may_subscribe(each.session, filter_) for each in receiver.members)
         return True
 

@@ -1,12 +1,14 @@
-"""How other parts of a node extend its broker, which knows none of them by name.
+"""Interfaces by which other parts of a node extend its broker, which knows none of them by name.
 
 `TopicSink`        takes what is published on some topics in the place of all receivers (reliable streams)
 `SessionSource`    feeds one session besides the queues of its subscriptions (stream readers, lanes of slots)
 `Peer`             another node: receives what its subscribers want, and is told what is wanted here
 `SessionListener`  is asked before a subscription is made, and told of subscriptions and ends of sessions
+`Elsewhere`        fetches the session of a client that comes from another node
 
 When a part starts, it or `service` adds its sinks to `Router.sinks`, its peers by `Router.add_peer`, its
-sources to `Session.sources` and its listeners to `Broker.listeners`. Without extensions these are empty.
+sources to `Session.sources` and its listeners to `Broker.listeners`; `Sessions.elsewhere` is one or none.
+Without extensions these are empty.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from penstock.core.cluster.interest import ReceiverClass
     from penstock.core.slots.lanes import Assigned
+    from penstock.model.digest import Digest
     from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.publish import Ack, Pubrel
@@ -125,7 +129,7 @@ class SessionSource:
 
 
 class SessionIdentity(Protocol):
-    """What listeners learn of a session."""
+    """The facts about a session that listeners are given."""
 
     client_id: str
     expiry_s: int
@@ -169,8 +173,36 @@ class SessionListener:
         """Call back when everything noted so far, releases above all, is on disk."""
         then()
 
+    def carried(self, session: SessionIdentity) -> dict[str, bytes]:  # noqa: ARG002
+        """A session goes to another node: what this listener has of it, under names of its own."""
+        return {}
+
+    def came(self, session: SessionIdentity, carried: Mapping[str, bytes]) -> bool:  # noqa: ARG002
+        """A session has come from another node with what listeners had of it there; whether this one goes on
+        with that. StoreError if it is damaged."""
+        return False
+
     def ended(self, session: SessionIdentity) -> None:
         """A session has departed; its subscriptions have ended before."""
+
+
+class Elsewhere(Protocol):
+    """Sessions at other nodes."""
+
+    def knows_here(self, client_id: str) -> bool:
+        """Whether a client has its session at this node, so that nobody else has to be asked."""
+        ...
+
+    async def fetch(self, client_id: str, *, clean: bool) -> None:
+        """A client connects: have its session at another node come here, or end if it begins anew.
+
+        Afterwards the session is among those of this node, detached, if there is one.
+        """
+        ...
+
+    def attached(self, session: SessionIdentity) -> None:
+        """A client is connected to its session here."""
+        ...
 
 
 class Peer(Protocol):
@@ -184,10 +216,42 @@ class Peer(Protocol):
         """Take a message for subscribers at that node, unless `origin` is this peer; whether it was taken."""
         ...
 
+    def deliver_run(self, run: Run, *, now_us: Instant) -> None:
+        """Take a run of messages for subscribers at that node, as the bytes they came in."""
+        ...
+
+    def receivers(self) -> Iterable[tuple[str, str]]:
+        """The filters of that node, each with the text of a policy behind it; empty: without one."""
+        ...
+
     def when_handed(self, then: Callable[[], None]) -> None:
         """Call back when that node has all messages it was given so far, or when waiting is of no use."""
         ...
 
+    def share(self, event: Event, groups: tuple[str, ...]) -> None:
+        """Take a message for one member at that node of each of these shared groups."""
+        ...
+
+    def share_digest(self, group: str, digest: Digest) -> None:
+        """Take a digest for a member at that node of a shared group."""
+        ...
+
+    def group_changed(self, group: str, attached: int, members: int) -> None:
+        """A shared group has so many connected members at this node, and so many in all."""
+        ...
+
     def interest_changed(self, filter_: str, *, wanted: bool) -> None:
-        """The first subscription to a filter was made at this node, or the last one has ended."""
+        """The first receiver without a policy has subscribed to a filter at this node, or none is left."""
+        ...
+
+    def class_began(self, receivers: ReceiverClass) -> None:
+        """The first receiver with this filter and policy has subscribed at this node."""
+        ...
+
+    def class_ended(self, number: int, *, moved: bool) -> None:
+        """A class has no receivers any more; `moved`: they are in others and get what waits for this one."""
+        ...
+
+    def plain_renewed(self, number: int) -> None:
+        """The class of all receivers without a policy has this number from now on."""
         ...

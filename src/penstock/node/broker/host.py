@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """What all connections of a node share."""
+    """The parts of a node that all its connections share."""
 
     config: Config
     gate: Gate

@@ -22,7 +22,7 @@ from penstock.node.store.row_backlog import RowBacklog
 from penstock.node.store.writer import GroupCommit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from penstock.mqtt.sessions.identifiers import PacketIds
     from penstock.node.broker.records import SessionFacts
@@ -94,6 +94,13 @@ class Journal:
         )
         if not self._commits.scheduled:
             self._commits.soon()
+        self._unsafe = True
+        return place
+
+    def kept(self, subscription: Subscription, digest: Digest) -> int:
+        """Note a digest of another node for a session that is kept; returns its place."""
+        place = self._last_place = self._last_place + GAP
+        self._put(place, subscription, digest)
         self._unsafe = True
         return place
 
@@ -181,6 +188,20 @@ class Journal:
         self._last_place += GAP
         return self._last_place
 
+    def moved_in(self, client_id: str, filter_: str, state: MessageState, packet_id: int, body: bytes) -> int:
+        """Note a message of a session that comes from another node; returns its place."""
+        place = self._last_place = self._last_place + GAP
+        self._rows.add_numbered(place, sql.PUT_MESSAGE, (place, client_id, filter_, state, packet_id, body))
+        if not self._commits.scheduled:
+            self._commits.soon()
+        self._unsafe = True
+        return place
+
+    def let_go(self, places: Iterable[int]) -> None:
+        """Messages leave with their session for another node; their rows stay until that one has them."""
+        for place in places:
+            self._reserved.pop(place, None)
+
     def keep_queue(self, subscription: Subscription) -> None:
         """The node stops: note all that waits, QoS 0 included. (After a crash, QoS 0 may be missing.)"""
         queue = subscription.queue
@@ -242,6 +263,11 @@ class Journal:
     def fault(self) -> str:
         """Why the last transaction failed; empty if it did not."""
         return self._commits.fault
+
+    @property
+    def last_place(self) -> int:
+        """The place of the newest message."""
+        return self._last_place
 
     @property
     def choked(self) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.errors import MqttError
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.packet import Packet
+    from penstock.node.config.schema import Listener
 
 
 class Latency:
@@ -60,14 +61,11 @@ class Writer(Protocol):
         ...
 
 
-class Link(Writer, Protocol):
-    """What a session needs of its connection."""
+class Outlet(Writer, Protocol):
+    """The output of a connection, as a session uses it."""
 
     paused: bool
     """The transport takes nothing at the moment."""
-    address: str
-    why: str
-    """Why the connection ended, for the log."""
 
     def keep_little(self) -> None:
         """Have little wait outside the queues, which keep a time; until the client proves to be fast."""
@@ -90,13 +88,28 @@ class Link(Writer, Protocol):
         """Bytes that the other end has taken so far, and bytes that were written and not taken yet."""
         ...
 
+    def write_late(self, data: bytes, *, since_us: Instant) -> None:
+        """Send what has waited for the disk since then, and what waits behind it."""
+        ...
+
+
+class Link(Protocol):
+    """A connection, as a session uses it."""
+
+    address: str
+    listener: Listener
+    """Where the client came in."""
+    why: str
+    """Why the connection ended, for the log."""
+
+    @property
+    def output(self) -> Outlet:
+        """Where bytes for the client are written."""
+        ...
+
     @property
     def maximum_packet_bytes(self) -> int:
         """Largest packet the client takes."""
-        ...
-
-    def write_late(self, data: bytes, *, since_us: Instant) -> None:
-        """Send what has waited for the disk since then, and what waits behind it."""
         ...
 
     def send(self, packet: Packet) -> None:

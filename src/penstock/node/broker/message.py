@@ -5,19 +5,17 @@ Retained messages are bounded in number and bytes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 from msgspec.structs import replace
 
 from penstock import limits
-from penstock.errors import DigestError
 from penstock.model.digest_wire import (
     COMPACT_MARK,
     COMPACT_TYPE,
     JSON_MARK,
     JSON_TYPE,
-    from_message,
-    is_marked,
+    digest_in,
     to_message,
 )
 from penstock.model.event import Event, unstamped
@@ -92,6 +90,43 @@ def message_of(  # noqa: PLR0913 (each is a part of the message)
         properties,
         expires_us,
         flow,
+    )
+
+
+class StoredMessage(Protocol):
+    """The parts of a message as a store or another node has them, but for its MQTT properties."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def payload(self) -> bytes: ...
+    @property
+    def ts_us(self) -> Instant: ...
+    @property
+    def sender(self) -> str: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def qos(self) -> int: ...
+    @property
+    def retain(self) -> bool: ...
+    @property
+    def expires_us(self) -> int: ...
+
+
+def restored(stored: StoredMessage, properties: Properties) -> Message:
+    """Make the message again that was stored, or sent by another node."""
+    return message_of(
+        stored.topic,
+        stored.payload,
+        topic_bytes=stored.topic.encode(),
+        now_us=stored.ts_us,
+        sender=stored.sender,
+        seq=stored.seq,
+        qos=stored.qos,
+        retain=stored.retain,
+        properties=properties,
+        expires_us=stored.expires_us,
     )
 
 
@@ -194,16 +229,6 @@ def frame_of(  # noqa: PLR0913 (each is a part of the packet)
     if not qos:
         return frame_qos0(topic, tail, retain=retain)
     return assemble(head(topic, len(tail), qos=qos, retain=retain, dup=dup), packet_id, tail)
-
-
-def digest_in(event: Event) -> Digest | None:
-    """The digest that its publisher sent in the place of events; None if it is an event."""
-    if not is_marked(event.properties):
-        return None
-    try:
-        return from_message(event.payload)[0]
-    except DigestError:
-        return None
 
 
 def with_json_digest(event: Event) -> Event:

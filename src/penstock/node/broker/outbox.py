@@ -1,4 +1,4 @@
-"""What leaves for a kept session only when the disk has it: its PUBLISH packets of QoS 1 and 2.
+"""Holds the PUBLISH packets of QoS 1 and 2 for a kept session back until the disk has their messages.
 
 A client holds the packet identifier of a QoS 2 message until PUBREL. If a PUBLISH left before the disk has
 message and identifier, a node that is killed and started again would send the message once more as a new one,
@@ -19,7 +19,7 @@ from penstock import limits
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.node.broker.journal import Journal
-    from penstock.node.broker.link import Link, Sampled, Writer
+    from penstock.node.broker.link import Outlet, Sampled, Writer
 
 
 class HeldDelivery(Protocol):
@@ -48,11 +48,11 @@ class _Batch:
 class Outbox:
     """The packets of one connection that wait for the disk, in order (a `Writer`)."""
 
-    __slots__ = ("_batches", "_delivery", "_journal", "_link", "_size", "sampled")
+    __slots__ = ("_batches", "_delivery", "_journal", "_output", "_size", "sampled")
 
-    def __init__(self, delivery: HeldDelivery, link: Link, journal: Journal) -> None:
+    def __init__(self, delivery: HeldDelivery, output: Outlet, journal: Journal) -> None:
         self._delivery = delivery
-        self._link = link
+        self._output = output
         self._journal = journal
         self._batches: list[_Batch] = []
         self._size = 0
@@ -97,10 +97,10 @@ class Outbox:
         del batches[: len(safe)]
         self._size -= sum(batch.size for batch in safe)
         if not batches:
-            self._delivery.out, self._delivery.outbox = self._link, None
-        self._link.sampled, self.sampled = self.sampled, None
+            self._delivery.out, self._delivery.outbox = self._output, None
+        self._output.sampled, self.sampled = self.sampled, None
         frames = [frame for batch in safe for frame in batch.frames]
-        self._link.write_late(b"".join(frames), since_us=safe[0].since_us)
+        self._output.write_late(b"".join(frames), since_us=safe[0].since_us)
 
 
 def _let_go(delivery: HeldDelivery, number: int) -> None:

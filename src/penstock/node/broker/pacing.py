@@ -77,7 +77,7 @@ class HasQueue(Protocol):
 
 
 class Paced(Protocol):
-    """What the pace of a session is measured at."""
+    """A session whose pace is measured: its connection and its queues."""
 
     @property
     def link(self) -> Link | None:
@@ -127,7 +127,7 @@ class Pacing:
         link = session.link
         if link is None:
             return
-        taken, outside = link.progress()
+        taken, outside = link.output.progress()
         in_flight = session.in_flight
         if in_flight:  # what a client with a window has not acknowledged it has not taken
             unacknowledged = in_flight * self._message_bytes()
@@ -155,7 +155,7 @@ class Pacing:
             )
 
     def drained(self, now_us: Instant) -> None:
-        """Nothing waits in the queues any more."""
+        """Note that the queues have become empty."""
         if self._busy:
             self.look(now_us)
             self._busy = False

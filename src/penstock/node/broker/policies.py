@@ -62,7 +62,7 @@ class PolicyRow(msgspec.Struct, frozen=True):
 
 
 class Queueing:
-    """How the queues of a node are made."""
+    """Makes the queues of a node."""
 
     def __init__(self, queues: Queues) -> None:
         self.options = QueueOptions(capacity_events=queues.events, capacity_bytes=queues.bytes)

@@ -1,4 +1,4 @@
-"""What a client publishes: runs and single messages on their way to their receivers.
+"""Takes what clients publish, as runs or single messages, and hands it to the receivers.
 
 A `Budget` bounds the rates of one client: what the client sends beyond them is read later.
 """
@@ -19,13 +19,16 @@ from penstock.mqtt.sessions.exchange import Arrival
 from penstock.node.access.rate import RateLimit
 from penstock.node.broker.answers import DeferredAcks, adopt, in_turn
 from penstock.node.broker.message import expiry_of, message_of
-from penstock.node.broker.runs import QOS0, QOS1, Run, split_qos1
+from penstock.node.broker.runs import QOS0, QOS1, AcknowledgedRun, Run, split_qos1
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.model.instant import Instant
     from penstock.node.broker.extensions import Peer
     from penstock.node.broker.host import ClientLink, Host
     from penstock.node.broker.message import Message
+    from penstock.node.broker.receivers import Target
     from penstock.node.broker.routes import Fan
     from penstock.node.broker.session import Session
 
@@ -190,10 +193,7 @@ class Publisher:
     def run(self, fan: Fan, data: bytes, count: int, first: int) -> None:
         """Plain messages for the same receivers, of the QoS that their first byte says."""
         if first == QOS1:
-            taken = self._run_qos1 if fan.into is None else self._run_into
-            if not taken(fan, data, count):
-                for frame in Framer().feed(data):
-                    self.frame(frame)
+            self._run_acknowledged(fan, data, count)
             return
         broker, session = self._broker, self._session
         seq = session.published + 1
@@ -212,10 +212,19 @@ class Publisher:
             target.delivery.deliver_run(target.subscription, run)
         for target in fan.plain4:
             target.delivery.deliver_run(target.subscription, run)
+        for peer in fan.far:
+            peer.deliver_run(run, now_us=now_us)
         if fan.special:
             for event in run.events():
                 for receiver in fan.special:
                     receiver.deliver(event, origin=session, now_us=now_us)
+
+    def _run_acknowledged(self, fan: Fan, data: bytes, count: int) -> None:
+        """Plain messages of QoS 1: together, or one by one if one of them must be looked at."""
+        taken = self._run_qos1 if fan.into is None else self._run_into
+        if not taken(fan, data, count):
+            for frame in Framer().feed(data):
+                self.frame(frame)
 
     def _unwanted(self, fan: Fan, count: int) -> bool:
         """Count messages that nobody gets; returns whether a tap wants to see them."""
@@ -229,6 +238,8 @@ class Publisher:
         """Send QoS 1 messages on and answer them; False, and nothing is done, if one must be looked at."""
         session, broker = self._session, self._broker
         targets = fan.plain5 if self._mqtt == V5 else fan.plain4
+        if fan.far:
+            return self._run_far(fan, targets, data, count)
         if len(targets) != len(fan.all) or not targets or session.exchange.incoming.in_flight:
             return False
         if not all(target.delivery.takes_qos1(target.subscription, count) for target in targets):
@@ -240,7 +251,33 @@ class Publisher:
         heads, packet_ids, tails = split_qos1(data)
         for target in targets:
             target.delivery.deliver_qos1(target.subscription, heads, tails)
-        self._connection.write(PUBACK_START + PUBACK_START.join(packet_ids))
+        self._connection.output.write(PUBACK_START + PUBACK_START.join(packet_ids))
+        return True
+
+    def _run_far(self, fan: Fan, targets: list[Target], data: bytes, count: int) -> bool:
+        """Send QoS 1 messages on, to other nodes, too; they are answered when these have them."""
+        session, broker, now_us = self._session, self._broker, self._now_us
+        if len(targets) + len(fan.far) != len(fan.all) or self._choked():
+            return False
+        if not all(target.delivery.takes_qos1(target.subscription, count) for target in targets):
+            return False
+        heads, raw, tails = split_qos1(data)
+        packet_ids = [int.from_bytes(packet_id, "big") for packet_id in raw]
+        if not session.exchange.incoming.arrive_many(packet_ids):
+            return False
+        if broker.journal is not None:
+            broker.journal.begin()
+        seq, version = session.published + 1, self._mqtt
+        session.published += count
+        broker.messages_received += count
+        if self._budget is not None:
+            self._budget.spend(count, len(data), now_us=now_us)
+        for target in targets:
+            target.delivery.deliver_qos1(target.subscription, heads, tails)
+        run = AcknowledgedRun(data, count, version=version, sender=session.client_id, seq=seq, now_us=now_us)
+        for peer in fan.far:
+            peer.deliver_run(run, now_us=now_us)
+        self._answer_when_handed(packet_ids, 1, len(data), fan.peers)
         return True
 
     def _run_into(self, fan: Fan, data: bytes, count: int) -> bool:
@@ -358,14 +395,16 @@ class Publisher:
     def _acknowledge(self, message: Message, fan: Fan, packet_id: int, reason: int) -> None:
         """Answer a message of QoS 1 or 2 when it is safe, and in the hands of the nodes that want it."""
         if fan.peers and reason < Reason.UNSPECIFIED:
-            self._answer_when_handed(packet_id, message.qos, message.size, fan.peers)
+            self._answer_when_handed((packet_id,), message.qos, message.size, fan.peers)
         else:
             self._answer_when_safe(packet_id, message.qos, reason)
 
-    def _answer_when_handed(self, packet_id: int, qos: int, size: int, peers: tuple[Peer, ...]) -> None:
-        """Acknowledge a message when every other node that wants it has it, and the disk if it must."""
+    def _answer_when_handed(
+        self, packet_ids: Sequence[int], qos: int, size: int, peers: tuple[Peer, ...]
+    ) -> None:
+        """Acknowledge messages when every other node that wants them has them, and the disk if it must."""
         session, journal = self._session, self._broker.journal
-        answer = DeferredAcks(session, self._connection, (packet_id,), qos=qos, size=size, journal=journal)
+        answer = DeferredAcks(session, self._connection, packet_ids, qos=qos, size=size, journal=journal)
         answer.begin()
         missing = len(peers)
 
@@ -374,8 +413,9 @@ class Publisher:
             missing -= 1
             if not missing:
                 if journal is not None and qos == 2 and session.expiry_s:
-                    journal.received(session.client_id, packet_id)
-                answer.released(1)
+                    for packet_id in packet_ids:
+                        journal.received(session.client_id, packet_id)
+                answer.released(len(packet_ids))
 
         for peer in peers:
             peer.when_handed(handed)
@@ -429,7 +469,7 @@ class Publisher:
         if reason and self._mqtt == V5:
             self._connection.send(ack)
         else:
-            self._connection.write(ack_frame(Kind.PUBACK if qos == 1 else Kind.PUBREC, packet_id))
+            self._connection.output.write(ack_frame(Kind.PUBACK if qos == 1 else Kind.PUBREC, packet_id))
 
     def pause_s(self) -> float:
         """How long to read nothing, so that the client stays within its rates."""

@@ -13,7 +13,7 @@ from penstock.model.digest_wire import from_bytes, to_bytes
 from penstock.mqtt.packets.connect import Will  # noqa: TC001  # msgspec reads annotations at run time
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.subscribe import Subscription as Options  # noqa: TC001
-from penstock.node.broker.message import Message, message_of
+from penstock.node.broker.message import Message, restored
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
@@ -24,7 +24,7 @@ RETAINED: Final = 1 << 16
 
 
 class MessageState(IntEnum):
-    """How far the delivery of a session's message has come."""
+    """Stages of the delivery of a session's message."""
 
     QUEUED = 0
     SENT_QOS1 = 1
@@ -117,22 +117,20 @@ def event_bytes(event: Event) -> bytes:
 
 def message_from(data: bytes) -> Message:
     """Decode a message; StoreError if the bytes are damaged."""
+    body = _body_from(data)
+    return restored(body, body.properties or NONE)
+
+
+def stored_qos(data: bytes) -> int:
+    """The QoS of a message, of which nothing else is needed; StoreError if the bytes are damaged."""
+    return _body_from(data).qos
+
+
+def _body_from(data: bytes) -> _Body:
     try:
-        body = _body.decode(data)
+        return _body.decode(data)
     except msgspec.DecodeError as error:
         raise StoreError(f"a damaged message: {error}", "store") from None
-    return message_of(
-        body.topic,
-        body.payload,
-        topic_bytes=body.topic.encode(),
-        now_us=body.ts_us,
-        sender=body.sender,
-        seq=body.seq,
-        qos=body.qos,
-        retain=body.retain,
-        properties=body.properties or NONE,
-        expires_us=body.expires_us,
-    )
 
 
 def item_bytes(item: Event | Digest) -> bytes:

@@ -59,7 +59,7 @@ def handle(connection: ClientLink, session: Session, packet: Packet) -> None:
         case Unsubscribe():
             _unsubscribe(connection, session, packet)
         case Pingreq():
-            connection.write(PINGRESP)
+            connection.output.write(PINGRESP)
         case Disconnect():
             session.leave(packet)
             connection.why = f"DISCONNECT, reason {packet.reason:#04x}" if packet.reason else "DISCONNECT"

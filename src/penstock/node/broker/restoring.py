@@ -1,15 +1,18 @@
-"""Restores sessions, queues and retained messages from the store when a node starts."""
+"""Restores sessions, queues and retained messages from the store, and sessions that come from other nodes."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.errors import MqttError, PolicyError
+import msgspec
+
+from penstock.errors import MqttError, PolicyError, printable
 from penstock.mqtt.sessions.exchange import Unanswered
 from penstock.node.broker.host import Host
 from penstock.node.broker.journal import Journal
 from penstock.node.broker.link import Sent
+from penstock.node.broker.message import Message
 from penstock.node.broker.policies import NO_POLICY
 from penstock.node.broker.records import (
     RETAINED,
@@ -19,15 +22,23 @@ from penstock.node.broker.records import (
     digest_from,
     message_from,
     session_facts,
+    stored_qos,
 )
 from penstock.node.broker.session import Session
 from penstock.node.broker.subscription import DigestForm, Subscription
 from penstock.policy.content import ContentFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import TypeAlias
+
     from penstock.model.instant import Instant
+    from penstock.node.broker.moving import MovedMessage, MovedSession
     from penstock.node.broker.sessions import Sessions
-    from penstock.node.store.tables import Store, StoredRows
+    from penstock.node.store.tables import Store
+
+    MessageRow: TypeAlias = tuple[int, str, str, int, int, bytes]
+    """Place, client, filter, state, packet identifier and body of a message."""
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +57,13 @@ def restore(broker: RestoredHost, store: Store) -> Journal:
     for _, body in loaded.retained:
         broker.retained.keep(message_from(body))
     for client_id, data in loaded.sessions:
-        _restore_session(broker, client_id, session_facts(data), now_us)
-    _restore_messages(broker, journal, loaded, now_us)
+        restore_session(broker, client_id, session_facts(data), now_us)
+    restore_messages(broker, loaded.messages, loaded.received, now_us)
     return journal
 
 
-def _restore_session(broker: RestoredHost, client_id: str, facts: SessionFacts, now_us: Instant) -> None:
+def restore_session(broker: RestoredHost, client_id: str, facts: SessionFacts, now_us: Instant) -> Session:
+    """Make a session with its subscriptions, detached and without messages."""
     session = Session(
         client_id,
         user=facts.user,
@@ -65,6 +77,7 @@ def _restore_session(broker: RestoredHost, client_id: str, facts: SessionFacts, 
     for each in facts.subscriptions:
         _restore_subscription(broker, session, each)
     broker.sessions.restore(session, now_us=now_us)
+    return session
 
 
 def _restore_subscription(broker: RestoredHost, session: Session, facts: SubscriptionFacts) -> None:
@@ -98,18 +111,33 @@ def _restore_subscription(broker: RestoredHost, session: Session, facts: Subscri
     )
 
 
-def _restore_messages(broker: RestoredHost, journal: Journal, loaded: StoredRows, now_us: Instant) -> None:
+def restore_messages(
+    broker: RestoredHost,
+    messages: Iterable[MessageRow],
+    all_received: Iterable[tuple[str, int]],
+    now_us: Instant,
+    *,
+    reserve: bool = False,
+) -> None:
+    """Give sessions their messages, and the packet identifiers of messages they have received.
+
+    A message without a place is not on disk. `reserve`: those that wait get the packet identifiers under
+    which they will be sent.
+    """
+    journal = broker.journal
     unanswered: dict[str, list[Unanswered[Sent]]] = {}
     released: dict[str, list[int]] = {}
     received: dict[str, list[int]] = {}
-    for place, client_id, filter_, state, packet_id, body in loaded.messages:
+    for place, client_id, filter_, state, packet_id, body in messages:
         session = broker.sessions.get(client_id)
         subscription = session.held.get(filter_) if session is not None else None
         if session is None or (subscription is None and state in (MessageState.QUEUED, MessageState.DIGEST)):
-            journal.settled(place)
+            if place and journal is not None:
+                journal.settled(place)
         elif state == MessageState.RELEASED:
             released.setdefault(client_id, []).append(packet_id)
-            session.acks.restore_released(packet_id, place)
+            if place:
+                session.acks.restore_released(packet_id, place)
         elif state in (MessageState.SENT_QOS1, MessageState.SENT_QOS2):
             ids = subscription.ids if subscription is not None else ()
             retain, packet_id = bool(packet_id & RETAINED), packet_id & ~RETAINED  # noqa: PLW2901
@@ -121,12 +149,60 @@ def _restore_messages(broker: RestoredHost, journal: Journal, loaded: StoredRows
         else:
             assert subscription is not None
             item = digest_from(body) if state == MessageState.DIGEST else message_from(body)
+            if reserve and place and type(item) is Message:
+                _reserve(session, subscription, item, place)
             session.delivery.requeue(subscription, item, place, now_us=now_us)
-    for client_id, packet_id in loaded.received:
+    for client_id, packet_id in all_received:
         received.setdefault(client_id, []).append(packet_id)
-    for session in broker.sessions:
-        name = session.client_id
+    for name in {*unanswered, *released, *received}:
+        session = broker.sessions.get(name)
+        if session is None:
+            continue
         session.exchange.outgoing.restore(
             unanswered=unanswered.get(name, ()), released=released.get(name, ())
         )
         session.exchange.incoming.restore(received.get(name, ()))
+
+
+def _reserve(session: Session, subscription: Subscription, message: Message, place: int) -> None:
+    qos = min(message.qos, subscription.options.qos)
+    retain = message.retain and subscription.options.retain_as_published
+    if qos:
+        session.delivery.reserve(subscription, message, place, qos=qos, retain=retain)
+
+
+def put_in(broker: RestoredHost, client_id: str, moved: MovedSession, *, now_us: Instant) -> Session:
+    """Continue a session here, detached; on disk soon if the node has one. StoreError if it is damaged."""
+    rows = [_row(broker, client_id, each) for each in moved.messages]
+    facts = msgspec.structs.replace(moved.facts, will=None, detached_us=moved.facts.detached_us or now_us)
+    session = restore_session(broker, client_id, facts, now_us)
+    session.written = False
+    session.save()
+    waiting = [row for row in rows if row[3] in (MessageState.QUEUED, MessageState.DIGEST)]
+    in_flight = [row for row in rows if row[3] not in (MessageState.QUEUED, MessageState.DIGEST)]
+    restore_messages(broker, in_flight, [(client_id, packet_id) for packet_id in moved.received], now_us)
+    # The client is about to connect, mostly: with identifiers, of which none may be in flight, what waits is
+    # on disk as it will be sent, and leaves without waiting for the disk once more.
+    restore_messages(broker, waiting, (), now_us, reserve=True)
+    if broker.journal is not None and session.written:
+        for packet_id in moved.received:
+            broker.journal.received(client_id, packet_id)
+    taken = [each.came(session, moved.carried) for each in broker.listeners]
+    if moved.carried and not any(taken):
+        session.carried = moved.carried
+        log.warning(
+            "client '%s' reads reliable streams, which are off at this node: it gets none of their messages",
+            printable(client_id),
+        )
+    return session
+
+
+def _row(broker: RestoredHost, client_id: str, each: MovedMessage) -> MessageRow:
+    """The message as a row of the store; its place is 0 if it is not on disk."""
+    place = 0
+    kept = each.state != MessageState.QUEUED or stored_qos(each.body)
+    if kept and broker.journal is not None:
+        place = broker.journal.moved_in(
+            client_id, each.filter, MessageState(each.state), each.packet_id, each.body
+        )
+    return place, client_id, each.filter, each.state, each.packet_id, each.body

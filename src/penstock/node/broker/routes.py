@@ -8,124 +8,26 @@ subscription changes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.errors import MqttError
-from penstock.model.digest import Digest
-from penstock.model.event import Event
 from penstock.mqtt.codes import V4
 from penstock.mqtt.fields import decode_text
-from penstock.mqtt.topics import check_topic, shared_of
+from penstock.mqtt.topics import SHARE, check_topic, shared_of
 from penstock.mqtt.trees import TopicTree
+from penstock.node.broker.interest import Interest
+from penstock.node.broker.receivers import Group, Member, Spread, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-    from penstock.model.event import Item
+    from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.node.broker.extensions import Peer, TopicSink
+    from penstock.node.broker.receivers import Receiver
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
-
-
-class Receiver(Protocol):
-    """Something at a filter that wants to see messages."""
-
-    def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
-        """Take a message that `origin`, a session, published; whether somebody has subscribed to it."""
-        ...
-
-
-class Member:
-    """A subscription and the session it belongs to."""
-
-    __slots__ = ("session", "subscription")
-
-    def __init__(self, session: Session, subscription: Subscription) -> None:
-        self.session = session
-        self.subscription = subscription
-
-    def target(self) -> Target:
-        """A copy for this subscription alone."""
-        return Target(self, self.subscription.ids)
-
-
-class Target:
-    """One copy for one session: of one subscription, or of several that overlap."""
-
-    __slots__ = ("delivery", "ids", "session", "subscription")
-
-    def __init__(self, member: Member, ids: tuple[int, ...]) -> None:
-        self.subscription = member.subscription
-        """The one with the highest QoS."""
-        self.session = member.session
-        self.delivery = member.session.delivery
-        self.ids = ids
-
-    def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
-        """Give a message to the session, unless the subscription's options say no."""
-        subscription = self.subscription
-        if subscription.options.no_local and origin is self.session:
-            return True  # somebody has subscribed, even if it is the publisher
-        if subscription.content is not None and not subscription.content.wants(event, now_us=now_us):
-            return False
-        self.delivery.deliver(subscription, event, ids=self.ids, now_us=now_us)
-        return True
-
-
-class Group:
-    """Members of a shared subscription take turns; those that are behind or away are passed over."""
-
-    __slots__ = ("_turn", "members")
-
-    def __init__(self) -> None:
-        self.members: list[Member] = []
-        self._turn = 0
-
-    def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
-        """Give a message to the member whose turn it is, or to another whose content filter wants it."""
-        member = self._next()
-        if member.target().deliver(event, origin=origin, now_us=now_us):
-            return True
-        for other in self._others(member):
-            if other.target().deliver(event, origin=origin, now_us=now_us):
-                self._turn = self.members.index(other) + 1
-                return True
-        return False
-
-    def take_over(self, items: Iterable[Item], *, now_us: Instant) -> None:
-        """Give the others what a member that has left was not sent, or did not acknowledge."""
-        for item in items:
-            if isinstance(item, Event):
-                self.deliver(item, origin=None, now_us=now_us)
-            elif isinstance(item, Digest):
-                member = self._next()
-                member.session.delivery.requeue(member.subscription, item, 0, now_us=now_us)
-                member.session.drain(now_us=now_us)
-
-    def _next(self) -> Member:
-        members = self.members
-        count = len(members)
-        best = None
-        for step in range(count):
-            member = members[(self._turn + step) % count]
-            if member.session.delivery.keeping_up:
-                self._turn += step + 1
-                return member
-            if best is None and member.session.attached:
-                best = member
-        self._turn += 1
-        return best or members[self._turn % count]
-
-    def _others(self, member: Member) -> list[Member]:
-        """All but one: those that keep up, those that are behind, those that are away; each in turn."""
-        turn = self._turn % len(self.members)
-        in_turn = (*self.members[turn:], *self.members[:turn])
-        return sorted(
-            (each for each in in_turn if each is not member),
-            key=lambda each: (not each.session.delivery.keeping_up, not each.session.attached),
-        )
 
 
 class Tap:
@@ -148,14 +50,32 @@ class Tap:
         self._close(self)
 
 
+class Holding:
+    """Collects the messages for a session that is on its way to this node."""
+
+    __slots__ = ("_collect",)
+
+    def __init__(self, collect: Callable[[Event, object], None]) -> None:
+        """`collect` gets each message once, with its origin, however many filters match it."""
+        self._collect = collect
+
+    def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:  # noqa: ARG002
+        """Collect a message: its receiver is there soon."""
+        self._collect(event, origin)
+        return True
+
+
 class Fan:
     """The receivers of a topic."""
 
-    __slots__ = ("all", "denied", "into", "peers", "plain4", "plain5", "special", "wanted")
+    __slots__ = (
+        *("all", "denied", "far", "here", "into", "local", "peers"),
+        *("plain4", "plain5", "special", "wanted"),
+    )
 
     def __init__(
         self,
-        receivers: list[Target | Group | Tap | Peer],
+        receivers: list[Target | Group | Spread | Tap | Holding | Peer],
         *,
         denied: bool = False,
         into: TopicSink | None = None,
@@ -168,17 +88,34 @@ class Fan:
         self.plain4: list[Target] = []
         """Take runs as MQTT 3.1.1 frames."""
         self.plain5: list[Target] = []
+        self.far: list[Peer] = []
+        """Other nodes that take runs as they came."""
         self.special: list[Receiver] = []
         """Want to see each message."""
+        # A message that is numbered for a shared group or a session on its way crosses by itself.
+        numbered = any(isinstance(each, Spread | Holding) for each in receivers)
         for each in receivers:
             if isinstance(each, Target) and _plain(each):
                 (self.plain4 if each.delivery.version == V4 else self.plain5).append(each)
+            elif not numbered and not isinstance(each, Target | Group | Spread | Tap | Holding):
+                self.far.append(each)
             else:
                 self.special.append(each)
         self.wanted = any(not isinstance(each, Tap) for each in receivers)
-        self.peers: tuple[Peer, ...] = tuple(
-            each for each in receivers if not isinstance(each, Target | Group | Tap)
+        self.local: tuple[Receiver, ...] = tuple(
+            each for each in receivers if isinstance(each, Target | Tap | Holding)
         )
+        """Receivers of messages of other nodes: these have chosen the nodes for groups."""
+        plain = {id(each) for each in (*self.plain4, *self.plain5)}
+        self.here: tuple[Receiver, ...] = tuple(each for each in self.local if id(each) not in plain)
+        """Those among them that want to see each message."""
+        peers: dict[Peer, None] = {}
+        for each in receivers:
+            if isinstance(each, Spread):
+                peers.update(dict.fromkeys(each.peers))
+            elif not isinstance(each, Target | Group | Tap | Holding):
+                peers[each] = None
+        self.peers = tuple(peers)
         """Other nodes among the receivers: a message is acknowledged when they have it."""
 
 
@@ -200,8 +137,9 @@ class Router:
     """All subscriptions, and what was found out about topics since they last changed."""
 
     def __init__(self) -> None:
-        self._tree: TopicTree[Hashable, Member | Group | Tap | Peer] = TopicTree()
-        self._groups: dict[tuple[str, str], Group] = {}
+        self._tree: TopicTree[Hashable, Member | Group | Tap | Holding | Peer] = TopicTree()
+        self._groups: dict[str, Group] = {}
+        """Shared groups by their names with filters, those included that have members elsewhere only."""
         self.tapped: dict[Tap, None] = {}
         """All open taps."""
         self._fans: dict[tuple[int, ...], Fan] = {}
@@ -218,8 +156,7 @@ class Router:
         """Called after a tap was opened or closed."""
         self._peers: dict[Peer, dict[str, None]] = {}
         """The filters that each peer wants messages of."""
-        self._interest: dict[str, int] = {}
-        """Subscriptions to each filter, those of groups included."""
+        self._interest = Interest(self._peers, self._subscriptions_at)
 
     def __len__(self) -> int:
         """Subscriptions, members of groups included."""
@@ -229,49 +166,95 @@ class Router:
 
     def add(self, session: Session, subscription: Subscription) -> None:
         """Add a subscription."""
-        group_name, filter_ = shared_of(subscription.filter)
-        if group_name:
-            key = (group_name, filter_)
-            group = self._groups.get(key)
-            if group is None:
-                group = self._groups[key] = Group()
-                self._tree.add(filter_, key, group)
+        if subscription.filter.startswith(SHARE):
+            group = self._group(subscription.filter)
             group.members.append(Member(session, subscription))
+            group.attached += session.attached
+            self._tell_group(group)
         else:
-            self._tree.add(filter_, session, Member(session, subscription))
-        self._count_interest(filter_, 1)
+            self._tree.add(subscription.filter, session, Member(session, subscription))
+            self._interest.joined(subscription)
         self.forget()
 
     def remove(self, session: Session, subscription: Subscription) -> Group | None:
         """Remove a subscription; returns its shared group if that goes on without it."""
-        group_name, filter_ = shared_of(subscription.filter)
-        self._count_interest(filter_, -1)
-        if group_name:
-            key = (group_name, filter_)
-            group = self._groups[key]
+        name = subscription.filter
+        found = None
+        if name.startswith(SHARE):
+            group = self._groups[name]
             group.members = [each for each in group.members if each.subscription is not subscription]
-            self.forget()
-            if group.members:
-                return group
-            del self._groups[key]
-            self._tree.remove(filter_, key)
+            group.attached -= session.attached
+            self._tell_group(group)
+            found = group if self._still(group) else None
         else:
-            self._tree.remove(filter_, session)
+            self._interest.left(subscription)
+            self._tree.remove(name, session)
         self.forget()
-        return None
+        return found
+
+    # -- shared groups ---------------------------------------------------------------------------------------
+
+    def group(self, name: str) -> Group | None:
+        """A shared group by its name with filter, as in a SUBSCRIBE; None if nobody is in it anywhere."""
+        return self._groups.get(name)
+
+    def _group(self, name: str) -> Group:
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = Group(name)
+            self._tree.add(shared_of(name).filter, name, group)
+        return group
+
+    def _still(self, group: Group) -> bool:
+        """Whether a group has members; one without any is removed."""
+        if group.members or group.elsewhere:
+            return True
+        del self._groups[group.name]
+        self._tree.remove(shared_of(group.name).filter, group.name)
+        return False
+
+    def _tell_group(self, group: Group) -> None:
+        """Tell the other nodes how many members a group has here."""
+        for peer in self._peers:
+            peer.group_changed(group.name, group.attached, len(group.members))
+
+    def attached_changed(self, session: Session) -> None:
+        """A session was attached or detached: groups pass over members that are away."""
+        for name in session.held if self._groups else ():
+            if name.startswith(SHARE):
+                group = self._groups[name]
+                group.attached += 1 if session.attached else -1
+                self._tell_group(group)
+
+    def peer_shares(self, peer: Peer, name: str, *, attached: int, members: int) -> None:
+        """Another node tells how many members a group has there."""
+        group = self._group(name)
+        before = peer in group.elsewhere
+        if members:
+            group.elsewhere[peer] = (attached, members)
+        else:
+            group.elsewhere.pop(peer, None)
+        self._still(group)
+        if before != bool(members):
+            self.forget()
 
     # -- peers -----------------------------------------------------------------------------------------------
 
     def add_peer(self, peer: Peer) -> None:
         """Tell another node what is wanted here, now and whenever that changes."""
         self._peers[peer] = {}
-        for filter_ in self._interest:
-            peer.interest_changed(filter_, wanted=True)
+        self._interest.tell(peer)
+        for group in self._groups.values():
+            if group.members:
+                peer.group_changed(group.name, group.attached, len(group.members))
 
     def remove_peer(self, peer: Peer) -> None:
         """Remove a node that is gone, with its subscriptions; it is not notified of changes."""
         for filter_ in self._peers.pop(peer, {}):
             self._tree.remove(filter_, peer)
+        for group in [each for each in self._groups.values() if peer in each.elsewhere]:
+            del group.elsewhere[peer]
+            self._still(group)
         self.forget()
 
     def peer_wants(self, peer: Peer, filter_: str, *, wanted: bool) -> None:
@@ -285,16 +268,45 @@ class Router:
             self._tree.remove(filter_, peer)
         self.forget()
 
-    def _count_interest(self, filter_: str, change: int) -> None:
-        before = self._interest.get(filter_, 0)
-        after = before + change
-        if after:
-            self._interest[filter_] = after
-        else:
-            self._interest.pop(filter_, None)
-        if not (before and after):
-            for peer in list(self._peers):
-                peer.interest_changed(filter_, wanted=after > 0)
+    def policy_changed(self, subscription: Subscription) -> None:
+        """A subscription may have another policy, which other nodes have to know."""
+        self._interest.changed(subscription)
+        self.forget()
+
+    def _subscriptions_at(self, filter_: str) -> Iterable[Subscription]:
+        return (each.subscription for each in self._tree.at(filter_) if isinstance(each, Member))
+
+    # -- sessions on their way -------------------------------------------------------------------------------
+
+    def hold(self, filter_: str, holding: Holding) -> None:
+        """Collect the messages of a filter: the subscription to it is on its way to this node."""
+        self._tree.add(filter_, (holding, filter_), holding)
+        self._interest.expect(filter_, 1)
+        self.forget()
+
+    def release(self, filter_: str, holding: Holding) -> None:
+        """Collect no more messages of a filter."""
+        self._tree.remove(filter_, (holding, filter_))
+        self._interest.expect(filter_, -1)
+        self.forget()
+
+    def deliver_to(self, session: Session, event: Event, *, origin: object, now_us: Instant) -> None:
+        """Give a message to the subscriptions of one session, shared ones aside."""
+        found: list[Member | Group | Tap | Holding | Peer] = [
+            each
+            for each in self._tree.match(event.topic)
+            if isinstance(each, Member) and each.session is session
+        ]
+        for receiver in _receivers(found, own=True):
+            receiver.deliver(event, origin=origin, now_us=now_us)
+
+    def receivers(self) -> Iterator[tuple[str, str]]:
+        """All filters, each with the text of a policy of its receivers; empty: without one, or a group."""
+        yield from self._interest.receivers()
+        for name in self._groups:
+            yield shared_of(name).filter, ""
+        for peer in self._peers:
+            yield from peer.receivers()
 
     # -- taps ------------------------------------------------------------------------------------------------
 
@@ -311,9 +323,9 @@ class Router:
         """Subscriptions to a topic with their sessions, members of groups aside."""
         return [each for each in self._tree.match(topic) if isinstance(each, Member)]
 
-    def subscribed(self, filter_: str) -> list[Member | Group]:
-        """Subscriptions and groups with exactly this filter, without `$share` and the group's name."""
-        return [each for each in self._tree.at(filter_) if isinstance(each, Member | Group)]
+    def subscribed(self, filter_: str) -> list[Member]:
+        """Subscriptions with exactly this filter, members of groups aside."""
+        return [each for each in self._tree.at(filter_) if isinstance(each, Member)]
 
     def taps(self, topic: str) -> list[Tap]:
         """Taps that see the messages of a topic."""
@@ -348,12 +360,13 @@ class Router:
         found = self._tree.match(topic)
         if not found:
             return NOBODY
-        key = tuple(map(id, found))
+        own = topic.startswith(self.own)
+        key = (own, *map(id, found))
         fan = self._fans.get(key)
         if fan is None:
             if len(self._fans) >= limits.ROUTES:
                 self._fans.clear()
-            fan = self._fans[key] = Fan(_receivers(found))
+            fan = self._fans[key] = Fan(_receivers(found, own=own))
         return fan
 
     def _fan_into(self, sink: TopicSink) -> Fan:
@@ -383,15 +396,24 @@ class Router:
             return None
 
 
-def _receivers(found: list[Member | Group | Tap | Peer]) -> list[Target | Group | Tap | Peer]:
+def _receivers(
+    found: list[Member | Group | Tap | Holding | Peer], *, own: bool
+) -> list[Target | Group | Spread | Tap | Holding | Peer]:
     """One copy for the plain subscriptions of a session that overlap, and one for each other receiver.
 
-    A peer with several filters that match is found several times and is one receiver.
+    A peer with several filters that match is found several times and is one receiver. Topics of the
+    node's own stay here.
     """
-    receivers: dict[Target | Group | Tap | Peer, None] = {}
+    receivers: dict[Target | Group | Tap | Holding | Peer, None] = {}
     overlapping: dict[int, list[Member]] = {}
+    spread: list[Group] = []
     for each in found:
-        if not isinstance(each, Member):
+        if isinstance(each, Group) and each.elsewhere:
+            if not own:
+                spread.append(each)
+            elif each.members:
+                receivers[each] = None
+        elif not isinstance(each, Member):
             receivers[each] = None
         elif each.subscription.alone:
             receivers[each.target()] = None
@@ -401,4 +423,4 @@ def _receivers(found: list[Member | Group | Tap | Peer]) -> list[Target | Group 
         first = max(together, key=lambda one: one.subscription.options.qos)
         ids = tuple(dict.fromkeys(number for one in together for number in one.subscription.ids))
         receivers[Target(first, ids)] = None
-    return list(receivers)
+    return [Spread(spread), *receivers] if spread else list(receivers)

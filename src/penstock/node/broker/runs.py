@@ -26,6 +26,7 @@ from penstock.mqtt.codes import V4, V5
 from penstock.mqtt.fields import decode_varint
 from penstock.mqtt.packets.fanout import frame_qos0
 from penstock.mqtt.packets.framing import Framer
+from penstock.node.broker.message import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,12 +73,17 @@ class Run:
         self._parts: list[tuple[bytes, bytes]] | None = None
         self._events: list[Event] | None = None
 
+    @property
+    def data(self) -> bytes:
+        """The frames as they came."""
+        return self._by_version[self.version]
+
     def without(self, count: int) -> Run:
         """The run without so many of its first messages."""
         return self._part(self._end_of(count), None, count, self.count - count)
 
     def cut(self, count: int) -> tuple[Run, Run]:
-        """So many of the first messages, and the rest."""
+        """Split the run behind so many of its messages."""
         at = self._end_of(count)
         return self._part(0, at, 0, count), self._part(at, None, count, self.count - count)
 
@@ -124,6 +130,29 @@ class Run:
             self._events = [
                 Event(topic.decode(), payload, now_us, sender, seq)
                 for seq, (topic, payload) in enumerate(self.parts(), start=first)
+            ]
+        return self._events
+
+
+class AcknowledgedRun(Run):
+    """Plain messages of one publisher with QoS 1, in order, for receivers that want to see each of them."""
+
+    __slots__ = ()
+
+    def events(self) -> list[Event]:
+        """The messages one by one; made once for all receivers."""
+        if self._events is None:
+            self._events = [
+                message_of(
+                    topic.decode(),
+                    payload,
+                    topic_bytes=topic,
+                    now_us=self.now_us,
+                    sender=self.sender,
+                    seq=seq,
+                    qos=1,
+                )
+                for seq, (topic, _, payload) in enumerate(parts_qos1(self.data, self.version), start=self.seq)
             ]
         return self._events
 
@@ -316,7 +345,7 @@ class RunQueue(DropOldestQueue):
                 break  # a single event larger than the whole queue
 
     def _drop_of_run(self, run: Run) -> None:
-        """As many of the oldest run's events as are too many."""
+        """Take the events that are too many from the oldest run."""
         place = not self._tally.waiting  # the digest takes one
         over_bytes = self._bytes - self._most_bytes
         over = max(self._held + place - self._most_items, -(-over_bytes // run.each_bytes), 1)

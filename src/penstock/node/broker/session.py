@@ -6,7 +6,8 @@ sends what waits. What MQTT says about a session, whatever server keeps it, is i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from penstock.mqtt.fields import MOST_VARINT as LONGEST
 from penstock.mqtt.sessions.session import NEVER_S
@@ -21,7 +22,7 @@ from penstock.node.broker.status import ClientStatus
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from penstock.model.digest import Digest
     from penstock.model.event import Event, Item
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from penstock.node.broker.status import SubscriptionStatus
     from penstock.node.broker.subscription import Subscription
 
+NOTHING_CARRIED: Final[Mapping[str, bytes]] = MappingProxyType({})
+"""The empty state that most sessions carry, shared by all of them."""
+
 
 class Session(MqttSession[Sent]):
     """One client identifier's state.
@@ -49,6 +53,7 @@ class Session(MqttSession[Sent]):
         "_journal",
         "acks",
         "born_us",
+        "carried",
         "delivery",
         "held",
         "orphans",
@@ -78,6 +83,8 @@ class Session(MqttSession[Sent]):
         """When the session attached or detached."""
         self.born_us = now_us
         """When the session began; tells it from an earlier session of the same client."""
+        self.carried: Mapping[str, bytes] = NOTHING_CARRIED
+        """State of the session in parts of the node it came from that are off at this node."""
         self.held: dict[str, Subscription] = {}
         """Subscriptions by filter."""
         self.unanswered: deque[Deferred] = NOTHING
@@ -118,7 +125,7 @@ class Session(MqttSession[Sent]):
     ) -> list[Pubrel]:
         """Attach to a connection; returns the PUBRELs to send first. Then the caller calls `drain`."""
         delivery = self.delivery
-        delivery.link = delivery.out = link
+        delivery.link, delivery.out = link, link.output
         delivery.outbox = None
         delivery.version = connect.version
         delivery.aliases = agreed.aliases_out if agreed.aliases_out.maximum else None
@@ -127,7 +134,7 @@ class Session(MqttSession[Sent]):
         delivery.particular = delivery.aliases is not None or delivery.most_bytes > 0
         delivery.keeping_up = False
         if delivery.pacing is not None:
-            link.keep_little()
+            link.output.keep_little()
         self.since_us = now_us
         pubrels = self.attach(
             connect,
@@ -179,7 +186,7 @@ class Session(MqttSession[Sent]):
         if self._journal is None:
             return
         if self.expiry_s:
-            self._journal.session_changed(self.client_id, self._facts())
+            self._journal.session_changed(self.client_id, self.facts())
             self.written = True
         else:
             self.unsave()
@@ -190,7 +197,8 @@ class Session(MqttSession[Sent]):
             self.written = False
             self._journal.session_ended(self.client_id)
 
-    def _facts(self) -> SessionFacts:
+    def facts(self) -> SessionFacts:
+        """The session without its messages."""
         return SessionFacts(
             user=self.user,
             version=self.version,
@@ -225,7 +233,7 @@ class Session(MqttSession[Sent]):
     # -- subscriptions ---------------------------------------------------------------------------------------
 
     def left_of(self, subscription: Subscription, *, departed: bool, now_us: Instant) -> list[Item]:
-        """What a subscription that ends leaves to the others of its group: all that was not sent.
+        """List what a subscription that ends leaves to the others of its group: all that was not sent.
 
         Of a session that departs also what was sent with QoS 1 and not acknowledged; a message of QoS 2 that
         was sent is nobody else's ([MQTT-4.8.2-5]).
@@ -274,7 +282,7 @@ class Session(MqttSession[Sent]):
             since_us=self.since_us,
             expires_us=due_us or 0,
             in_flight=self.exchange.outgoing.in_flight,
-            behind=link is not None and link.paused,
+            behind=link is not None and link.output.paused,
             received=self.published,
             sent=self.delivery.sent,
             subscriptions=tuple(self.subscription_statuses(now_us=now_us)),

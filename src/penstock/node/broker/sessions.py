@@ -8,6 +8,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from penstock import limits
 from penstock.errors import MqttError, printable
 from penstock.mqtt.codes import Reason
@@ -15,6 +17,7 @@ from penstock.mqtt.sessions.session import Due
 from penstock.node.access.gate import Admitted, NotAdmitted
 from penstock.node.broker.connection import ConnectionHost
 from penstock.node.broker.deadlines import Deadlines
+from penstock.node.broker.moving import take_out
 from penstock.node.broker.session import Session
 from penstock.node.broker.status import Account
 
@@ -25,7 +28,9 @@ if TYPE_CHECKING:
     from penstock.mqtt.packets.connect import Connect
     from penstock.mqtt.sessions.session import Happening
     from penstock.node.broker.connection import Connection
+    from penstock.node.broker.extensions import Elsewhere
     from penstock.node.broker.link import Link
+    from penstock.node.broker.moving import MovedSession
     from penstock.node.broker.publishing import Publisher
 
 log = logging.getLogger(__name__)
@@ -50,6 +55,8 @@ class SessionsHost(ConnectionHost, Protocol):
 
     new_publisher: Callable[[Connection, Session, Connect], Publisher]
     """Makes what reads the messages of a connection."""
+    turn_away: Callable[[Connection], MqttError | None] | None
+    """Asked for each client that may come in: why it may not at the moment, or None."""
 
 
 class Sessions:
@@ -63,6 +70,8 @@ class Sessions:
         """Clients whose earlier session is still on disk."""
         self._tell = broker.told.tell
         """One for all sessions: each time it is asked for, Python makes another object."""
+        self.elsewhere: Elsewhere | None = None
+        """Knows sessions at other nodes; None: there are none."""
         self.departed = Account()
         """Account of sessions and subscriptions that are gone."""
         self.sent_before = 0
@@ -87,6 +96,8 @@ class Sessions:
 
     def admit_at_once(self, connection: Connection, connect: Connect) -> bool:
         """Let a client in, or raise MqttError with the reason; False: call `admit`, which takes a while."""
+        if self.elsewhere is not None and not self.elsewhere.knows_here(connect.client_id):
+            return False
         verdict = self._broker.gate.admit_at_once(
             user=connect.username, address=connection.address, certificate=_certificate(connection)
         )
@@ -109,6 +120,8 @@ class Sessions:
             certificate=_certificate(connection),
         )
         client_id, assigned, user = self._checked(connection, connect, verdict)
+        if self.elsewhere is not None and not assigned:
+            await self.elsewhere.fetch(client_id, clean=connect.clean_start)
         await self._forget(client_id, connect, user)
         if connection.transport is not None:
             self._attach(connection, connect, client_id, assigned, user)
@@ -120,6 +133,8 @@ class Sessions:
         broker = self._broker
         if isinstance(verdict, NotAdmitted):
             raise MqttError(verdict.why, where="CONNECT", reason=verdict.reason)
+        if broker.turn_away is not None and (sent := broker.turn_away(connection)) is not None:
+            raise sent
         assigned = "" if connect.client_id else self._new_id(connection.rules.maximum_packet_bytes)
         client_id = connect.client_id or assigned
         will = connect.will
@@ -225,17 +240,20 @@ class Sessions:
             most_expiry_s=broker.config.bounds.session_expiry_s,
             now_us=now_us,
         )
+        broker.router.attached_changed(session)
         connection.session = session
         connection.publisher = broker.new_publisher(connection, session, connect)
         if other_version or session.held:
             broker.router.forget()  # fans know versions and aliases
         session.save()
         connack = connection.rules.accept(session_present=present, assigned_client_id=assigned, now_us=now_us)
-        connection.write(connack)
+        connection.output.write(connack)
         for pubrel in again:
             connection.send(pubrel)
         session.drain(now_us=now_us)
         broker.watch(connection)
+        if self.elsewhere is not None:
+            self.elsewhere.attached(session)
         broker.client_log.connected(
             client_id, address=connection.address, version=connect.version, user=user, present=present
         )
@@ -247,15 +265,7 @@ class Sessions:
             return None
         link = session.link
         if link is not None:
-            error = MqttError(
-                "another connection has taken over this client id",
-                where="CONNECT",
-                reason=Reason.SESSION_TAKEN_OVER,
-            )
-            link.why = str(error)
-            # Another connection carries the session on, so a will that may wait is void.
-            self.lost(session, link, taken_over=not connect.clean_start)
-            link.end(error)
+            self._cut_off(session, link, void_will=not connect.clean_start)
             session = self._by_id.get(client_id)
             if session is None:
                 return None
@@ -263,6 +273,53 @@ class Sessions:
             self._happened(session, session.end())
             return None
         return session
+
+    def _cut_off(self, session: Session, link: Link, *, void_will: bool) -> None:
+        """Close the connection of a session, because another one takes over its client identifier.
+
+        If that one carries the session on, a will that may wait is void.
+        """
+        error = MqttError(
+            "another connection has taken over this client id",
+            where="CONNECT",
+            reason=Reason.SESSION_TAKEN_OVER,
+        )
+        link.why = str(error)
+        self.lost(session, link, taken_over=void_will)
+        link.end(error)
+
+    # -- a session goes to another node ----------------------------------------------------------------------
+
+    def part_with(self, client_id: str, *, ended: bool, upto: int | None = None) -> MovedSession | None:
+        """Close a client's connection, because another node has one of it; returns its session.
+
+        None: there is none, or it ends (`ended`, or it does not outlive its connection). What it has on disk
+        stays there until `forget_moved`. `upto` leaves out, and abandons, what came later than that place of
+        the journal.
+        """
+        session = self._by_id.get(client_id)
+        if session is None:
+            return None
+        link = session.link
+        if link is not None:
+            self._cut_off(session, link, void_will=not ended)
+            session = self._by_id.get(client_id)
+            if session is None:
+                return None
+        if ended:
+            self._happened(session, session.end())
+            return None
+        moved = take_out(session, self._broker.journal, upto=upto)
+        carried = dict(session.carried) | {
+            name: data for each in self._broker.listeners for name, data in each.carried(session).items()
+        }
+        self._remove(session, departed=False)
+        return msgspec.structs.replace(moved, carried=carried) if carried else moved
+
+    def forget_moved(self, client_id: str) -> None:
+        """Remove a session from disk that another node has on its own."""
+        if self._broker.journal is not None:
+            self._broker.journal.session_ended(client_id)
 
     # -- a connection goes -----------------------------------------------------------------------------------
 
@@ -276,7 +333,9 @@ class Sessions:
         will = session.will
         if taken_over and will is not None and (will.properties.will_delay_s or 0) > 0:
             session.will = None
-        self._happened(session, session.detach(now_us=now_us))
+        happened = session.detach(now_us=now_us)
+        self._broker.router.attached_changed(session)
+        self._happened(session, happened)
         if self._by_id.get(session.client_id) is session:
             self._waiting.watch(session, now_us=now_us)
             session.save()
@@ -300,14 +359,18 @@ class Sessions:
 
     def _end(self, session: Session) -> None:
         """Remove a session that departs, with its subscriptions and queues."""
+        self._remove(session, departed=True)
+        session.unsave()
+
+    def _remove(self, session: Session, *, departed: bool) -> None:
+        """Remove a session with its subscriptions; what is left in its queues is abandoned."""
         self._by_id.pop(session.client_id, None)
         self._waiting.forget(session)
         self.sent_before += session.delivery.sent
         for filter_ in list(session.held):
-            self._broker.unsubscribe(session, filter_, departed=True)
+            self._broker.unsubscribe(session, filter_, departed=departed)
         for listener in self._broker.listeners:
             listener.ended(session)
-        session.unsave()
 
 
 def _certificate(connection: Connection) -> dict[str, Any] | None:

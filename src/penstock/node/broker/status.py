@@ -55,7 +55,7 @@ class Account(msgspec.Struct, frozen=True, gc=False):
 
 
 class FilterStatus(msgspec.Struct, frozen=True, gc=False):
-    """What one filter of a policy has done so far."""
+    """Counts of the events that one filter of a policy saw and dropped."""
 
     level: int
     position: int
@@ -172,7 +172,7 @@ class StoreStatus(msgspec.Struct, frozen=True, gc=False):
     fault: str
     """Why nothing can be written; empty if it can."""
     rows: int
-    """That wait for the disk."""
+    """Rows that wait for the disk."""
     answers: int
     """Answers to publishers that wait for those rows."""
 

@@ -49,7 +49,7 @@ class DigestForm(Enum):
 
 
 class Subscription:
-    """What a session gets through one filter, and what waits for it there."""
+    """One filter of a session: counts what the session gets through it, and holds the queue of what waits."""
 
     __slots__ = (
         "__weakref__",
@@ -71,6 +71,9 @@ class Subscription:
         "ids",
         "laned",
         "latency",
+        "link_class",
+        "link_past",
+        "link_since",
         "numbered",
         "options",
         "oversized",
@@ -135,6 +138,12 @@ class Subscription:
         """Events the queue had dropped when the journal last looked."""
         self.packs_before = 0
         """Packs of the queue until then."""
+        self.link_class = 0
+        """Number of its class of receivers, by which other nodes know it; 0: without a policy."""
+        self.link_past: tuple[int, ...] = ()
+        """Classes it was in before its policy changed: what waits for them at other nodes is for it, too."""
+        self.link_since = 0
+        """The first number of the class without a policy that it is in."""
         self._past = _NOTHING
         """Account of earlier queues of this subscription, which were replaced."""
 
@@ -246,6 +255,12 @@ class Subscription:
         waiting = self.account().queued
         self._past = self._settled(self._statistics()) + Account(accepted=waiting, abandoned=waiting)
         self.queue = None
+
+    def hand_over(self, in_flight: int) -> None:
+        """The session goes on at another node, which accounts for what waits and for what is in flight."""
+        self._past = self._settled(self._statistics()) + Account(accepted=-in_flight, delivered=-in_flight)
+        self.queue = None
+        self.places.clear()
 
     # -- what can be known -----------------------------------------------------------------------------------
 

@@ -179,7 +179,7 @@ class TableStatus(msgspec.Struct, frozen=True):
 
 
 class TableChange(msgspec.Struct, frozen=True):
-    """How a version differs from the one before."""
+    """Differences of a version from the one before."""
 
     added: int | None = None
     removed: int | None = None

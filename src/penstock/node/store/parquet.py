@@ -12,7 +12,7 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -59,7 +59,7 @@ class NoSpace(OSError):
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """What happened to rows that were to be written."""
+    """The result of a write: how many rows were written, and why others were not."""
 
     written: int = 0
     """How many of the rows were written: the first ones."""
@@ -162,13 +162,27 @@ class RecordFiles:
             raise NoSpace(f"{free >> 20} MiB are free, of which {limits.RECORD_SPARE_BYTES >> 20} are spared")
 
     def _begin(self) -> None:
-        now = datetime.now(tz=UTC)
-        path = self.folder / f".{self._kind.name}-{now:%Y%m%dT%H%M%S.%fZ}.parquet{UNFINISHED}"
+        path = self.folder / f".{self._next_name()}{UNFINISHED}"
         self._writer = self._arrow.parquet.ParquetWriter(
             path, self._schema, compression="zstd", use_dictionary=list(self._kind.repeating)
         )
         self._unfinished = path
         self.begun_s = time.monotonic()
+
+    def _next_name(self) -> str:
+        """Name a file by the time of day, and later than every complete file.
+
+        A pipeline's mark says that it has read all earlier names. If the clock were set back, a file that
+        nobody has read could have such a name and be deleted.
+        """
+        form = f"{self._kind.name}-%Y%m%dT%H%M%S.%fZ.parquet"
+        name = datetime.now(tz=UTC).strftime(form)
+        newest = max((path.name for path in self.folder.glob(self._kind.pattern)), default="")
+        if name <= newest:
+            with suppress(ValueError, OverflowError):  # a name that somebody else gave
+                after = datetime.strptime(newest, form).replace(tzinfo=UTC) + timedelta(microseconds=1)
+                name = after.strftime(form)
+        return name
 
     def _finish(self) -> list[tuple[Path, int]]:
         """Complete the present file, if there is one: from now on readers see it."""

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class RecorderStatus(msgspec.Struct, frozen=True, gc=False):
-    """What became of all rows. At every moment: seen = recorded + waiting + dropped + lost."""
+    """Counts of all rows by their fate. At every moment: seen = recorded + waiting + dropped + lost."""
 
     folder: str
     fault: str
@@ -79,7 +79,7 @@ class Recording:
         except OSError as error:
             raise NodeError(f"{self._folder}: cannot be recorded to: {error.strerror}") from None
         for path in left:
-            log.warning("%s: was left unfinished and is deleted; the node did not end well", path)
+            log.warning("%s: unfinished file deleted; the node was killed while it recorded", path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recorder")
         self._work: asyncio.Task[None] | None = None
         self._rows: list[Any] = []

@@ -103,7 +103,7 @@ class Store(Database):
 
 
 class _MessageChanges:
-    """What becomes of messages in one transaction: the last word about each place."""
+    """The changes of messages in one transaction: for each place only the last one."""
 
     __slots__ = ("_ended", "_moved", "_put")
 

@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 
 
 class Backlog(Protocol[Work]):
-    """What waits to be written. All but `write` is called in the thread of the event loop."""
+    """Holds what waits to be written. All but `write` is called in the thread of the event loop."""
 
     def pending(self) -> int:
         """How many rows, messages or values wait, not counting those that were taken."""
@@ -90,7 +90,7 @@ class GroupCommit(Generic[Work]):
         self.begun = 0
         """Transactions begun so far: what is added while this stays the same is written together."""
         self.written = 0
-        """What was added while `begun` was less than this is on disk."""
+        """Number of a transaction: all that was added while `begun` was less than it is on disk."""
 
     # -- what the backlog says -------------------------------------------------------------------------------
 
