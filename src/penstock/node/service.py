@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.node.channels.service import ChannelService
     from penstock.node.cluster.service import ClusterService
+    from penstock.node.config.cluster import ClusterSettings
     from penstock.node.config.read import LoadedConfig
     from penstock.node.config.schema import Listener
     from penstock.node.http import HttpServer
@@ -46,11 +48,19 @@ SPARE_FILES: Final = 256
 class Node:
     """A node in the running event loop: the owner calls `start`, and at the end `close`."""
 
-    def __init__(self, loaded: LoadedConfig, *, again: Callable[[], LoadedConfig] | None = None) -> None:
+    def __init__(
+        self,
+        loaded: LoadedConfig,
+        *,
+        again: Callable[[], LoadedConfig] | None = None,
+        stop: Callable[[], None] | None = None,
+    ) -> None:
         self.config = loaded.config
         self._files = Files(loaded.files)
         self._again = again
         """Reads the configuration again."""
+        self._stop = stop
+        """Stops the node that is told to leave its cluster."""
         self.loop = asyncio.get_running_loop()
         self._gate = Gate(self.config)
         self._stack = AsyncExitStack()
@@ -129,7 +139,9 @@ class Node:
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
 
-            self._http = await start_http(self.observed, config, channels=self.channels, notify=self.notify)
+            self._http = await start_http(
+                self.observed, config, channels=self.channels, notify=self.notify, reload=self.reload
+            )
             self._stack.push_async_callback(self._http.close)
         if config.sys_interval_s:
             topics = SysTopics(self.observed.status, self.broker.publish)
@@ -164,6 +176,7 @@ class Node:
     def _make_cluster(self) -> None:
         """Prepare to join; this node leaves the cluster after its clients have left it."""
         from penstock.core.cluster.view import Sighting  # noqa: PLC0415  # most nodes are on their own
+        from penstock.node.cluster.draining import reached_at  # noqa: PLC0415
         from penstock.node.cluster.service import ClusterService  # noqa: PLC0415
         from penstock.node.cluster.zenoh_fabric import ZenohFabric  # noqa: PLC0415
 
@@ -171,15 +184,22 @@ class Node:
         name = settings.node or f"{socket.gethostname()}-{self.config.listeners[0].port}"
         own = Sighting(settings.name, name, self.broker.clock())
         cluster = ClusterService(
-            self.broker, settings, own=own, fabric=ZenohFabric(settings, own), about=self._addresses
+            self.broker,
+            settings,
+            own=own,
+            fabric=ZenohFabric(settings, own),
+            about=partial(self._addresses, reached_at),
+            stop=self._stop,
         )
         self._stack.push_async_callback(cluster.close)
         self.observed.cluster = self.cluster = cluster
 
-    def _addresses(self) -> tuple[tuple[str, ...], str]:
+    def _addresses(
+        self, reached_at: Callable[[tuple[Listener, ...], ClusterSettings], tuple[str, ...]]
+    ) -> tuple[tuple[str, ...], str]:
         """Addresses for MQTT clients, and that of the API, as other nodes are told."""
         api = "" if self.http_port is None else _http_url(self.config.http.host, self.http_port)
-        return tuple(_url(one) for one in self._listeners.listeners), api
+        return reached_at(self._listeners.listeners, self.config.cluster), api
 
     def _start_flows(self) -> None:
         from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes do without
@@ -191,6 +211,10 @@ class Node:
         flows.start(self.loop)
         self._stack.callback(flows.close)
         self.observed.flows = self.flows = flows
+        if self.cluster is not None:
+            from penstock.node.slots.elsewhere import FlowsElsewhere  # noqa: PLC0415
+
+            self.cluster.recognise(FlowsElsewhere(flows).recognise)
         if flows.follower is not None:
             self.observed.tables.append(flows.follower)
 
@@ -228,7 +252,7 @@ class Node:
     def reload(self) -> bool:
         """Read the configuration again and apply it; False, and nothing changes, if it has a problem."""
         if self._again is None:
-            log.warning("there is no configuration file to read again")
+            log.warning("nothing to reload: the node was started without a configuration file")
             return False
         try:
             loaded = self._again()
@@ -241,7 +265,7 @@ class Node:
         except PenstockError as error:
             problems = [said for said, _ in error.each()] if isinstance(error, ConfigError) else [str(error)]
             for problem in problems:
-                log.error("the configuration is not taken: %s", problem)  # noqa: TRY400
+                log.error("configuration not reloaded, the running one stays: %s", problem)  # noqa: TRY400
             return False
         self._gate.reconfigure(config)
         if self.channels is not None:
@@ -254,12 +278,14 @@ class Node:
             self._http.reconfigure(config)
         logging.getLogger("penstock").setLevel(config.log.upper())
         self.config = config
+        if self.cluster is not None:
+            self.cluster.reconfigure(config.cluster)
         self._files.follow(loaded.files)
         for warning in loaded.warnings:
             log.warning("%s", warning)
         for name in waiting:
             log.warning("%s: the change takes effect when the node is started again", name)
-        log.info("the configuration was read again")
+        log.info("configuration reloaded")
         return True
 
     async def _watch(self, every_s: float) -> None:
@@ -301,7 +327,7 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_stop, number.name)
     allow_files(loaded.config.bounds.connections)
-    node = Node(loaded, again=again)
+    node = Node(loaded, again=again, stop=partial(on_stop, "the cluster is left"))
     await node.start()
     loop.add_signal_handler(signal.SIGHUP, node.reload)
     gc.collect()
@@ -342,7 +368,7 @@ def about(node: Node) -> dict[str, Any]:
     config = node.config
     return {
         "listeners": [
-            {"kind": one.kind, "host": one.host, "port": one.port, "url": _url(one)} for one in node.listeners
+            {"kind": one.kind, "host": one.host, "port": one.port, "url": one.url} for one in node.listeners
         ],
         "http": None
         if node.http_port is None
@@ -376,12 +402,6 @@ def _streams(streams: StreamService) -> dict[str, Any]:
             "url": f"{scheme}://{_host(listen.host)}:{port}",
         }
     return found
-
-
-def _url(listener: Listener) -> str:
-    scheme = {"tcp": "mqtt", "tls": "mqtts", "websocket": "ws", "websockets": "wss"}[listener.kind]
-    path = listener.path if listener.websocket else ""
-    return f"{scheme}://{_host(listener.host)}:{listener.port}{path}"
 
 
 def _http_url(host: str, port: int) -> str:

@@ -5,36 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
-from penstock.core.cluster.frames import Carried, Wants, data_frame, encode_item
-from penstock.model.digest_wire import from_message
+from penstock.core.cluster.frames import VERSION, Carried, Wants, data_frame, encode_item
 from penstock.mqtt.codes import Reason
-from penstock.mqtt.packets.connect import Pingreq, Pingresp
 from penstock.mqtt.packets.publish import Puback, Publish
 from penstock.node.store.tables import Store
-from tests.kit.cluster import Network, member, members, settled
+from tests.kit.cluster import Network, member, members, settled, told
 from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kit.cluster import Member
-    from tests.kit.peer import Peer
-
-
-async def told(client: Peer) -> tuple[list[bytes], int]:
-    """Messages until the node is silent, and events counted in digests among them."""
-    client.send(Pingreq())
-    await client.answer(Pingresp)
-    events, digested = [], 0
-    while client._aside:
-        packet = client._aside.popleft()
-        if any(name == "penstock-digest" for name, _ in packet.properties.user):
-            digested += from_message(packet.payload)[0].count
-        else:
-            events.append(packet.payload)
-    return events, digested
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
@@ -391,13 +375,16 @@ async def test_strangers_stay_out_and_the_log_says_why(caplog: pytest.LogCapture
     async with (
         member(network, "n1") as n1,
         member(network, "n2", cluster="lab"),
-        member(network, "n3", version=2),
+        member(network, "n3", version=VERSION + 1),
         member(network, "n4") as n4,
     ):
         assert list(n1.service._peers) == ["n4"]
         assert list(n4.service._peers) == ["n1"]
     assert "node n2 stays out: it belongs to cluster 'lab', and this is 'ward'" in caplog.text
-    assert "node n3 stays out: it speaks version 2 of the cluster protocol, and this node 1" in caplog.text
+    assert (
+        f"node n3 stays out: it speaks version {VERSION + 1} of the cluster protocol, and this node {VERSION}"
+        in caplog.text
+    )
 
 
 async def test_of_two_nodes_with_one_name_the_earlier_leaves(caplog: pytest.LogCaptureFixture) -> None:
@@ -497,3 +484,51 @@ async def test_status_has_members_links_and_the_account_of_all_nodes() -> None:
         assert n1.service.status().links[0].filters == 1
         assert n1.service.status().links[0].round_trip_us > 0
         assert status.faults == ()
+
+
+async def test_settings_that_need_no_restart_apply_to_links_that_are_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    network = Network()
+    async with members(network, "n1", "n2", "n3", queue_events=100) as (n1, n2, n3):
+        phone = await n2.connect("phone")
+        await phone.subscribe("a", user=(("digests", "on"),))
+        sensor = await n1.connect("sensor")
+        network.cut("n1", "n2")
+        for number in range(60):
+            sensor.publish0("a", b"%d" % number)
+        await until(lambda: n1.to("n2").link.account().queued == 60)
+        settings = msgspec.structs.replace(
+            n1.service._settings, queue_events=10, wait_s=0.0, move_s=0.5, zone="east", join=("tcp/h:1",)
+        )
+        n1.service.reconfigure(settings)
+        account = n1.to("n2").link.account()
+        assert (account.queued, account.digested, account.balanced) == (10, 50, True)
+        assert (n1.service.moves.wait_us, n1.wire.joined) == (500_000, ("tcp/h:1",))
+        assert "the new cluster.join counts when this node is alone" in caplog.text
+        await until(lambda: [one.zone for one in n3.service.status().members if one.name == "n1"] == ["east"])
+        network.mend("n1", "n2")
+        await settled(n1, n2)
+        assert await told(phone) == ([b"%d" % number for number in range(50, 60)], 50)
+        network.freeze("n2")
+        assert (await sensor.publish1("a", b"x")).reason == Reason.SUCCESS, "it waits for nobody"
+
+
+async def test_a_node_that_was_started_anew_is_taken_to_want_what_it_did_until_it_says_what_it_does() -> None:
+    """It is seen before it speaks: what is published in between is for its kept sessions, too."""
+    async with members(Network(), "n1", "n2") as (n1, n2):
+        phone = await n2.connect("phone")
+        await phone.subscribe("a", qos=1)
+        await phone.subscribe("b", qos=1)
+        sensor = await n1.connect("sensor")
+        own = n2.service.own
+        anew = own._replace(incarnation=own.incarnation + 100)
+        n1.service.appeared(anew)
+        for number in range(3):
+            sensor.publish0("a", b"%d" % number)
+        await until(lambda: n1.to("n2").link.account().accepted == 3)
+        said = Wants(1, True, ["b"])
+        n1.service.received(anew, data_frame(1, encode_item(said)))
+        assert list(n1.to("n2").link.theirs.filters) == ["b"]
+        assert (await sensor.publish1("a", b"x")).reason == Reason.NO_MATCHING_SUBSCRIBERS

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from penstock import limits
+from penstock.core.cluster.frames import VERSION, data_frame
 from penstock.errors import NodeError
+from penstock.node.cluster import refusals, zenoh_fabric
 from penstock.node.cluster.zenoh_fabric import listen_address, sighting_of
 from penstock.node.config.cluster import Address, ClusterSettings
 from penstock.node.config.read import LoadedConfig
@@ -24,8 +27,10 @@ from tests.kit.peer import Running
 from tests.kit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from penstock.core.cluster.view import Sighting
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -104,6 +109,27 @@ async def test_a_node_started_before_its_seed_finds_it_later(
             await until(lambda: n2.cluster is not None and not n2.cluster.status().problem)
 
 
+async def test_a_node_that_is_alone_joins_by_the_addresses_of_a_reloaded_configuration(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(limits, "CLUSTER_JOIN_S", 0.2)
+    async with clustered("n1") as (n1, at1), clustered("n2", f"tcp/127.0.0.1:{free_port()}") as (n2, at2):
+        changes = {"join": (address(n1),), "zone": "east", "gossip": False}
+        cluster = msgspec.structs.replace(n2.config.cluster, **changes)
+        n2._again = lambda: LoadedConfig(msgspec.structs.replace(n2.config, cluster=cluster))
+        assert n2.reload()
+        await until(lambda: here(n1) == here(n2) == 2)
+        assert "cluster.gossip: the change takes effect when the node is started again" in caplog.text
+        assert "cluster.join" not in caplog.text
+        phone, sensor = await at1.connect("phone"), await at2.connect("sensor")
+        await phone.subscribe("a", qos=1)
+        await sensor.publish1("a", b"x")
+        assert await phone.payloads(1) == [b"x"]
+        assert n1.cluster is not None
+        await until(lambda: n1.cluster.status().members[0].zone == "east")  # type: ignore[union-attr]
+
+
 async def test_the_first_node_may_be_told_to_join_its_own_address() -> None:
     own = f"tcp/127.0.0.1:{free_port()}"
     async with clustered("n1", own, listen=own) as (n1, _), clustered("n2", own) as (n2, _):
@@ -112,6 +138,7 @@ async def test_the_first_node_may_be_told_to_join_its_own_address() -> None:
         assert n1.cluster.status().faults == ()
 
 
+@pytest.mark.e2e
 def test_a_node_on_its_own_does_not_load_zenoh() -> None:
     code = "import sys, penstock.node.service, penstock.node.http; sys.exit('zenoh' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -121,6 +148,7 @@ async def test_a_node_with_a_wrong_password_stays_out_and_is_told_why(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "CLUSTER_JOIN_S", 0.5)
+    monkeypatch.setattr(refusals, "LOOK_S", 0.1)
     async with (
         clustered("n1", password="right") as (n1, _),  # noqa: S106
         clustered("n2", address(n1), password="right") as (n2, _),  # noqa: S106
@@ -129,7 +157,26 @@ async def test_a_node_with_a_wrong_password_stays_out_and_is_told_why(
     ):
         await until(lambda: here(n1) == here(n2) == 2)
         assert here(n3) == here(n4) == 1
-        assert caplog.text.count("does not let this node in: the passwords or certificates differ") == 2
+        for outside in (n3, n4):
+            assert outside.cluster is not None
+            assert (
+                "does not let this node in: the passwords or certificates differ"
+                in outside.cluster.status().problem
+            )
+        await until(lambda: "from 127.0.0.1 do not become a node: its password" in caplog.text)
+        assert n1.cluster is not None
+        assert n1.cluster.status().refused >= 2
+
+
+async def test_a_node_that_was_let_in_and_has_left_was_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "LOOK_S", 0.05)
+    async with clustered("n1") as (n1, _):
+        for name in ("n2", "n3"):
+            async with clustered(name, address(n1)) as (other, _):
+                await until(lambda other=other: here(other) == 2)  # type: ignore[misc]
+            await asyncio.sleep(0.2)
+        assert n1.cluster is not None
+        assert n1.cluster.status().refused == 0
 
 
 async def test_a_name_that_is_taken_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,3 +255,83 @@ def test_a_free_port_is_chosen_where_the_usual_one_is_taken_and_others_are_joine
 )
 def test_keys_that_are_no_nodes_are_ignored(key: str) -> None:
     assert sighting_of(key) is None
+
+
+@contextmanager
+def stranger(address: str) -> Iterator[Any]:
+    """A session of Zenoh that has joined the fabric, and is no node of ours."""
+    config = {
+        "mode": "peer",
+        "connect": {"endpoints": [address]},
+        "scouting": {"multicast": {"enabled": False}},
+    }
+    session = zenoh_fabric.load_zenoh().open(zenoh_fabric.load_zenoh().Config.from_json5(json.dumps(config)))
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+async def test_strangers_on_the_fabric_are_named_and_stay_out(caplog: pytest.LogCaptureFixture) -> None:
+    async with clustered("n1") as (n1, at1), clustered("n2", address(n1)) as (n2, at2):
+        await until(lambda: here(n1) == here(n2) == 2)
+        with stranger(address(n1)) as other:
+            tokens = [
+                other.liveliness().declare_token(f"penstock/alive/{key}")
+                for key in (
+                    f"{VERSION}/yard/n9/1",
+                    f"{VERSION + 1}/ward/n8/1",
+                    f"{VERSION}/ward/n1/1",
+                    "garbage",
+                )
+            ]
+            await until(
+                lambda: "node n9 stays out: it belongs to cluster 'yard', and this is 'ward'" in caplog.text
+            )
+            await until(lambda: f"node n8 stays out: it speaks version {VERSION + 1}" in caplog.text)
+            await until(lambda: "another node is named n1, too; it was started earlier" in caplog.text)
+            assert here(n1) == here(n2) == 2
+            assert len(tokens) == 4
+            await both_ways(at1, at2)
+
+
+async def test_a_node_that_floods_is_bounded_and_disturbs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zenoh_fabric, "INBOX_BYTES", 1 << 20)
+    # CONNECT, SUBSCRIBE and PUBLISH wait this long for the answer of the node that only floods.
+    wait: dict[str, Any] = {"wait_s": 0.2, "move_s": 0.2}
+    async with clustered("n1", **wait) as (n1, at1), clustered("n2", address(n1), **wait) as (n2, at2):
+        await until(lambda: here(n1) == here(n2) == 2)
+        assert n1.cluster is not None
+        fabric, own = n1.cluster._fabric, n1.cluster.own
+        assert isinstance(fabric, zenoh_fabric.ZenohFabric)
+        most = 0
+
+        def looked(sender: Sighting, frame: bytes) -> None:
+            nonlocal most
+            most = max(most, fabric._inbox_bytes + len(frame))
+            received(sender, frame)
+
+        received = n1.cluster.received
+        monkeypatch.setattr(n1.cluster, "received", looked)
+        with stranger(address(n1)) as other:
+            token = other.liveliness().declare_token(f"penstock/alive/{VERSION}/ward/bad/7")
+            await until(lambda: here(n1) == 3)
+            key = f"penstock/link/ward/{own.name}/{own.incarnation}/bad/7"
+            frames = [data_frame(number, bytes(60_000)) for number in range(2, 102)]
+            await asyncio.to_thread(lambda: [other.put(key, frame) for _ in range(10) for frame in frames])
+            await both_ways(at1, at2)
+            peer = n1.cluster.peer("bad")
+            assert peer is not None
+            assert peer.link.taken == 0, "its first frame never came"
+            token.undeclare()
+        assert 0 < most <= (1 << 20) + 70_000
+
+
+async def both_ways(at1: Running, at2: Running) -> None:
+    """Messages between two nodes arrive."""
+    for number, (here_, there) in enumerate(((at1, at2), (at2, at1))):
+        phone, sensor = await there.connect(f"phone{number}"), await here_.connect(f"sensor{number}")
+        await phone.subscribe("a", qos=1)
+        await sensor.publish1("a", b"x")
+        assert await phone.payloads(1) == [b"x"]
+        await phone.unsubscribe("a")

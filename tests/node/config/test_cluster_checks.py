@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from penstock.errors import ConfigError
 from penstock.node.config.cluster import Address, address_of
-from penstock.node.config.read import load, read_config
+from penstock.node.config.read import load
 from penstock.node.config.reload import applicable
 from penstock.node.config.schema import Config
 from penstock.node.config.write import as_yaml
 from tests.kit.certificates import make
+from tests.kit.configuration import read_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
         ("{name: a, join: ['127.0.0.1:0']}", "cluster.join[0]", "port 0"),
         ("{name: a, join: ['x y:1']}", "cluster.join[0]", "found 'x y:1'"),
         ("{name: a, listen: 'tcp/0.0.0.0:7447'}", "cluster.listen", "could join"),
+        ("{name: a, advertise: ['mqtt://a:1', '10.0.0.1:1883']}", "cluster.advertise[1]", "and the port"),
+        ("{name: a, advertise: ['mqtt://0.0.0.0:1883']}", "cluster.advertise[0]", "found 'mqtt://0.0.0.0"),
+        ("{name: a, advertise: ['mqtt://a']}", "cluster.advertise[0]", "and the port"),
         ("{name: a, listen: 'tls/10.0.0.1:7447'}", "cluster.listen", "could join"),
         ("{name: a, listen: 'tls/127.0.0.1:7447'}", "cluster.certificate", "is required"),
         ("{name: a, certificate: x.pem}", "cluster.certificate", "no address begins with tls/"),
@@ -74,11 +79,25 @@ def test_unencrypted_addresses_are_warned_about() -> None:
     assert any("unencrypted at tcp/10.0.0.1:7447" in one for one in loaded.warnings)
 
 
-def test_changes_wait_for_the_next_start() -> None:
-    running, wanted = Config(), read_config("cluster: {name: a}")
+def test_a_cluster_is_joined_and_left_at_the_next_start() -> None:
+    alone, clustered = Config(), read_config("cluster: {name: a}")
+    for running, wanted in ((alone, clustered), (clustered, alone)):
+        config, waiting = applicable(running, wanted)
+        assert (config.cluster, waiting) == (running.cluster, ["cluster"])
+
+
+def test_a_member_applies_what_it_can_and_names_what_waits_for_the_next_start() -> None:
+    running = read_config("cluster: {name: a, node: n1, wait_s: 1}")
+    wanted = read_config(
+        "cluster: {name: b, node: n1, gossip: false, listen: 'tcp/127.0.0.1:7448', join: ['tcp/127.0.0.1:1'],"
+        " zone: east, fan_out: 2, advertise: ['mqtt://127.0.0.1:1'], wait_s: 5, move_s: 4, queue_events: 7,"
+        " queue_bytes: 1000}"
+    )
     config, waiting = applicable(running, wanted)
-    assert waiting == ["cluster"]
-    assert not config.cluster.on
+    assert waiting == ["cluster.name", "cluster.listen", "cluster.gossip"]
+    back = {"name": "a", "listen": "", "gossip": True}
+    assert config.cluster == msgspec.structs.replace(wanted.cluster, **back)
+    assert applicable(config, config) == (config, [])
 
 
 def test_a_configuration_is_written_as_it_was_read() -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.node.config import decode
-from penstock.node.config.read import load, read_config
+from penstock.node.config.read import load
 from penstock.node.config.schema import Config, Listener
 from penstock.node.config.write import HIDDEN, as_yaml
 from penstock.policy.text.forms import parse
 from tests.kit import certificates
+from tests.kit.configuration import read_config
 from tests.kit.paths import ROOT
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What the settings of streams may say."""
+"""Checks of the settings of streams."""
 
 from __future__ import annotations
 

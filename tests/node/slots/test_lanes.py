@@ -11,7 +11,7 @@ from penstock.client import Client
 from penstock.node.config.schema import Config, Listener, Queues
 from penstock.node.config.slots import SlotSettings
 from penstock.node.slots.lanes import SessionLanes
-from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.rigs.way import SlowLink
 from tests.kit.peer import node
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def test_on_a_slow_link_messages_wait_in_the_node_and_little_is_outside() 
             await play.step(bulk=8)  # twice what the link carries
             link = play.session.link
             assert link is not None
-            seen.append(link.progress()[1])
+            seen.append(link.output.progress()[1])
             assert not play.session.delivery.keeping_up
         assert play.metered
         assert max(seen[20:]) < MOST_OUTSIDE, "what was in the kernel before has gone out by now"

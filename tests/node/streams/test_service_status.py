@@ -1,4 +1,4 @@
-"""What a node says about its streams while they are used."""
+"""The status of streams while they are used."""
 
 from __future__ import annotations
 

@@ -37,6 +37,11 @@ class Fabric(Protocol):
         ...
 
     @property
+    def refused(self) -> int:
+        """Connections of others that never became a node: a wrong secret, or no node at all."""
+        ...
+
+    @property
     def problem(self) -> str:
         """Why this node is alone although it should not be; empty if nothing is wrong."""
         ...
@@ -51,6 +56,10 @@ class Fabric(Protocol):
 
     def send(self, to: Sighting, frame: bytes) -> None:
         """Send a frame without waiting; it may be lost."""
+        ...
+
+    def join(self, addresses: tuple[str, ...]) -> None:
+        """Look for other nodes at these addresses from now on, while this one is alone."""
         ...
 
     def forget(self, to: Sighting) -> None:

@@ -22,10 +22,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from penstock import limits
 from penstock.core.cluster.view import Sighting
 from penstock.errors import MissingTool, NodeError, printable
 from penstock.node.broker.background import Background
+from penstock.node.cluster.refusals import Refusals
 from penstock.node.config.cluster import PORT, Address, address_of
 
 if TYPE_CHECKING:
@@ -47,6 +50,9 @@ QUEUE_BATCHES: Final = 16
 INBOX_BYTES: Final = 64 << 20
 """Bytes of frames that wait for the event loop; an honest node never has more than its window there, so more
 comes from one that floods, or from a node that was frozen. What is dropped here is sent again."""
+
+SENDERS: Final = 1_000
+"""Keys of other nodes that are remembered."""
 
 PROBE_S: Final = 10.0
 """How often a node that is alone although it should not be looks why."""
@@ -76,9 +82,21 @@ class ZenohFabric:
         self._loop = asyncio.get_running_loop()
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...], int]] = deque()
         self._inbox_bytes = 0
+        self._senders: dict[str, Sighting] = {}
+        """Other nodes by the keys of their frames."""
+        self._joined: tuple[str, ...] = ()
+        """Addresses that Zenoh was told to join."""
+        self._news = asyncio.Event()
+        """Set when there are other addresses to join."""
         self._background = Background()
+        self.refusals = Refusals(self._listen.port)
         self.problem = ""
         """Why this node is alone although it should not be."""
+
+    @property
+    def refused(self) -> int:
+        """Connections of others that never became a node."""
+        return self.refusals.refused
 
     @property
     def address(self) -> str:
@@ -90,11 +108,18 @@ class ZenohFabric:
     async def open(self, events: FabricEvents) -> None:
         """Listen, join, and announce this node; NodeError if that cannot be."""
         self._events = events
+        await self._begin()
+        self._background.begin(self.refusals.watch(), "connections that are refused are not told")
+        self._background.begin(self._look_for_others(), "nobody looks why this node is alone")
+
+    async def _begin(self) -> None:
         own = self._own
+        self._joined = self._settings.join
         try:
             session = self._session = await asyncio.to_thread(self._open)
         except self._zenoh.ZError as error:
             raise NodeError(f"cluster.listen {self._listen}: {_short(str(error))}") from None
+        watching = session.info.declare_link_events_listener(self.refusals.admitted, history=True)
         rivals: dict[str, None] = {}
 
         def look(sample: zenoh.Sample) -> None:
@@ -111,6 +136,7 @@ class ZenohFabric:
         finally:
             watch.undeclare()  # type: ignore[no-untyped-call]
         self._declared = [
+            watching,
             session.declare_subscriber(
                 f"penstock/link/{own.cluster}/{own.name}/{own.incarnation}/*/*", self._on_frame
             ),
@@ -119,8 +145,15 @@ class ZenohFabric:
                 f"penstock/alive/{own.version}/{own.cluster}/{own.name}/{own.incarnation}"
             ),
         ]
-        if self._seeds():
-            self._background.begin(self._look_for_others(), "nobody looks why this node is alone")
+
+    def join(self, addresses: tuple[str, ...]) -> None:
+        """Look for other nodes at these addresses from now on, while this one is alone.
+
+        Zenoh takes no further addresses while it runs, so it is opened again: a node that has others leaves
+        them for nothing.
+        """
+        self._settings = msgspec.structs.replace(self._settings, join=addresses)
+        self._news.set()
 
     def _open(self) -> zenoh.Session:
         config, secret = self._config()
@@ -138,7 +171,7 @@ class ZenohFabric:
             "mode": "peer",
             "listen": {"endpoints": [str(self._listen)]},
             "connect": {"endpoints": [str(one) for one in self._seeds()], "exit_on_failure": False},
-            "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": True}},
+            "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": settings.gossip}},
             "transport": {
                 "link": {
                     "tx": {
@@ -216,20 +249,35 @@ class ZenohFabric:
     async def _look_for_others(self) -> None:
         """Look from time to time whether a node that should not be alone is."""
         while True:
-            await asyncio.sleep(PROBE_S if not self.problem else 1)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), PROBE_S if not self.problem else 1)
+            self._news.clear()
             session = self._session
-            if session is None:
-                return
-            if session.info.peers_zid():
+            if session is not None and session.info.peers_zid():
                 if self.problem:
                     log.info("cluster: joined")
                 self.problem = ""
-            elif not self.problem:
+            elif session is None or self._joined != self._settings.join:
+                await self._open_again()
+            elif self._seeds() and not self.problem:
                 await self._probe(self._seeds())
+
+    async def _open_again(self) -> None:
+        """Join by other addresses than before: nobody is left alone for that."""
+        await self._end()
+        self.problem = ""
+        try:
+            await self._begin()
+        except NodeError as error:
+            self.problem = str(error)
+            log.error("cluster: %s", printable(self.problem))  # noqa: TRY400  # it says what and where
 
     async def close(self) -> None:
         """Leave: the others are told at once."""
         await self._background.close()
+        await self._end()
+
+    async def _end(self) -> None:
         session, self._session = self._session, None
         if session is None:
             return
@@ -267,7 +315,12 @@ class ZenohFabric:
     # -- called by threads of Zenoh --------------------------------------------------------------------------
 
     def _on_frame(self, sample: zenoh.Sample) -> None:
-        sender = _sender(str(sample.key_expr), self._own)
+        key = str(sample.key_expr)
+        sender = self._senders.get(key)
+        if sender is None and (sender := _sender(key, self._own)) is not None:
+            if len(self._senders) >= SENDERS:
+                self._senders.clear()
+            self._senders[key] = sender
         frame = sample.payload.to_bytes()
         assert self._events is not None
         if sender is not None and self._inbox_bytes < INBOX_BYTES:

@@ -9,6 +9,7 @@ import msgspec
 from penstock.core.channels.polling import Manners
 from penstock.model.instant import to_us
 from penstock.node.config.amounts import (
+    BYTES,
     SECONDS,
     Bytes,
     InMemory,
@@ -82,6 +83,31 @@ class Polling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+class Browser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rendering of pages whose content is made by scripts: those added with `render: true`."""
+
+    enabled: bool = False
+    """Whether pages may be rendered; needs the extra `browser` and Chromium."""
+    program: str = ""
+    """Chromium: a path or the name of a program; empty: chromium, chromium-browser or google-chrome."""
+    sandbox: bool = True
+    """Whether Chromium's own sandbox is used; it does not start for root, nor in most containers."""
+    pages: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2
+    """Pages rendered at the same time, each by a browser of its own."""
+    wait_s: Timeout = 60.0
+    """Longest time that a page waits for one of them."""
+    timeout_s: Timeout = 30.0
+    """Longest time that rendering a page may take, the start of the browser included."""
+    settle_s: Timeout = 5.0
+    """How long a loaded page may go on asking for things before it is taken as it is."""
+    memory_bytes: Annotated[int, msgspec.Meta(ge=64 << 20, le=1 << 36, extra={"unit": BYTES})] = 512 << 20
+    """Memory that one browser may take (on Linux; elsewhere only its scripts are bounded)."""
+    requests: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 200
+    """Requests that the scripts of one page may make; further ones are refused."""
+    bytes: InMemory = 16 << 20
+    """Bytes that they may load; further requests are refused."""
+
+
 class ChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Channels: web pages and feeds as topics below web/."""
 
@@ -99,7 +125,7 @@ class ChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_per_subscriber: Positive = 1_000
     """Largest number of channels of one MQTT client or one person."""
     scheme: Literal["lite", "fast", "fair", "fair-sqrt", "fair-log"] = "lite"
-    """What the schedule optimises: least delay at the load of `interval_s`, or least load at `target_s`."""
+    """The aim of the schedule: least delay at the load of `interval_s`, or least load at `target_s`."""
     interval_s: Interval = 900.0
     """How often each subscriber would fetch alone; the load of all channels together is at most that."""
     target_s: Interval = 300.0
@@ -122,3 +148,5 @@ class ChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `subscriptions` below the data folder, up to `recorder.keep_bytes`."""
     polling: Polling = Polling()
     """How pages are fetched."""
+    browser: Browser = Browser()
+    """How pages are rendered that scripts build."""

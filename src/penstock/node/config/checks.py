@@ -12,16 +12,16 @@ from penstock.core.channels.address import canonical
 from penstock.errors import BadAddress, NodeError
 from penstock.model.host import is_loopback
 from penstock.mqtt.topics import overlap
-from penstock.node.config import certificates, notify_checks, slot_checks
+from penstock.node.config import certificates, notify, slots
 from penstock.node.config.problems import (
     ADDRESS,
+    ANONYMOUS,
     Problem,
     filter_problems,
     network_problems,
     problem_with_hash,
     problem_with_name,
 )
-from penstock.node.config.schema import ANONYMOUS
 from penstock.policy.lint import lint
 from penstock.policy.text.forms import parse
 
@@ -56,9 +56,14 @@ def problems(config: Config) -> Iterator[Problem]:
         yield from filter_problems(f"queues.ordered[{number}]", topic)
     for number, topic in enumerate(config.recorder.topics):
         yield from filter_problems(f"recorder.topics[{number}]", topic)
-    yield from slot_checks.problems(config.slots)
+    yield from slots.problems(config.slots)
     yield from _channels(config)
-    yield from notify_checks.problems(config)
+    yield from notify.problems(
+        config.notify,
+        channels=config.channels.enabled,
+        http=config.http.enabled,
+        has_address=bool(config.http.base_url or config.http.port),
+    )
     if config.streams != type(config.streams)():
         from penstock.node.config import stream_checks  # noqa: PLC0415  # most nodes have no streams
 
@@ -87,7 +92,7 @@ def warnings(config: Config) -> Iterator[str]:
         yield f"http.token: fewer than {TOKEN_CHARACTERS} characters can be guessed"
     if config.slots != type(config.slots)() and not any(listener.slots for listener in config.listeners):
         yield "slots: no listener has `slots: true`, so nothing is reserved"
-    yield from slot_checks.warnings(config.slots)
+    yield from slots.warnings(config.slots)
     if config.streams != type(config.streams)():
         from penstock.node.config import stream_checks  # noqa: PLC0415  # most nodes have no streams
 

@@ -52,8 +52,17 @@ class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address, or a free port if that is taken and `join` names other nodes."""
     join: tuple[str, ...] = ()
     """Addresses of some nodes of the cluster; one that can be reached is enough."""
+    gossip: bool = True
+    """Whether nodes tell each other of further nodes. If not, this one connects only to those in `join`, and
+    the others to it: each pair of nodes has to be joined at one end."""
     zone: str = ""
-    """Where the node is, as a rack or a site; shown beside its name."""
+    """Where the node is, as a rack or a site. A message goes into each other zone once, and is passed on
+    there; a node that sends its clients away sends them to its own zone first."""
+    fan_out: Annotated[int, msgspec.Meta(ge=1, le=limits.CLUSTER_FAN_OUT_MOST)] = limits.CLUSTER_FAN_OUT
+    """Nodes of one zone that a node sends a message to; those pass it on to further ones."""
+    advertise: tuple[str, ...] = ()
+    """Addresses at which clients reach this node, as mqtt://10.0.0.1:1883, if they are not those of its
+    listeners: behind a proxy, or in a container. Other nodes send clients there."""
     password: str = ""
     """Secret that all nodes share, in plain text: protect the file. Required beyond loopback without
     certificates."""
@@ -67,6 +76,9 @@ class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """PEM file of the certificate authority that has signed the certificates of all nodes."""
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=60, extra={"unit": SECONDS})] = 2.0
     """Longest time that the answer to a SUBSCRIBE, or to a message of QoS 1 or 2, waits for other nodes."""
+    move_s: Annotated[float, msgspec.Meta(ge=0, le=60, extra={"unit": SECONDS})] = 3.0
+    """Longest time that one question takes when the session of a client comes from another node; without an
+    answer the client is served with what is known."""
     queue_events: Positive = limits.CLUSTER_QUEUE_EVENTS
     """Events that may wait for one other node; further ones push out the oldest, which a digest counts."""
     queue_bytes: Bytes = limits.CLUSTER_QUEUE_BYTES

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import ssl
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from penstock import limits
-from penstock.model.host import is_loopback
+from penstock.model.host import is_loopback, is_wildcard
 from penstock.node.config.cluster import address_of
 from penstock.node.config.problems import Problem
 
@@ -18,6 +19,26 @@ if TYPE_CHECKING:
 
 NAME: Final = f"letters, digits, . _ and -, at most {limits.CLUSTER_NAME_CHARACTERS}"
 ADDRESS: Final = "as tcp/10.0.0.1:7447 or tls/10.0.0.1:7447"
+
+
+CLIENT_ADDRESS: Final = "as mqtt://10.0.0.1:1883, with mqtt, mqtts, ws or wss, and the port"
+
+
+def is_client_address(url: str) -> bool:
+    """Whether a text is an address that other nodes can give to clients."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    known = parts.scheme in ("mqtt", "mqtts", "ws", "wss") and bool(parts.hostname) and bool(port)
+    return known and url.isprintable() and "@" not in url and not is_wildcard(parts.hostname or "")
+
+
+def _advertised(cluster: ClusterSettings) -> Iterator[Problem]:
+    for number, url in enumerate(cluster.advertise):
+        if not is_client_address(url):
+            yield Problem(f"cluster.advertise[{number}]", f"found {url!r}", CLIENT_ADDRESS)
 
 
 def problems(cluster: ClusterSettings) -> Iterator[Problem]:
@@ -43,6 +64,7 @@ def problems(cluster: ClusterSettings) -> Iterator[Problem]:
                 f"{text} is not a loopback address, and whoever reaches it could join",
                 "with a password, or with tls/ and certificates",
             )
+    yield from _advertised(cluster)
     if encrypted:
         yield from _files(cluster)
     elif cluster.certificate or cluster.key or cluster.ca:

@@ -10,10 +10,12 @@ from penstock import limits
 from penstock.errors import MqttError
 from penstock.mqtt.fields import check_name
 from penstock.mqtt.topics import SHARE, check_filter
-from penstock.node.config.schema import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+ANONYMOUS: Final = "anonymous"
+"""Name that stands for clients without a user name in a rule of the access list."""
 
 FILTER: Final = "a topic filter, as ward/+/pulse or ward/#"
 ADDRESS: Final = "an address; 0.0.0.0 or :: for all"

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock import limits
+from penstock.errors import ConfigError
 from penstock.node.config import checks
+from penstock.node.config.access_file import merged, read_entries
 from penstock.node.config.decode import ConfigDecoder
 
 if TYPE_CHECKING:
@@ -33,11 +35,6 @@ class LoadedConfig:
     """The file that was read, and the files named in it."""
 
 
-def read_config(source: Path | str) -> Config:
-    """Read the configuration in a file or a text; ConfigError has all problems."""
-    return load(source).config
-
-
 def load(source: Path | str | None, *, change: Callable[[Config], Config] | None = None) -> LoadedConfig:
     """Read the configuration in a file or a text, with warnings and the files used; defaults if None.
 
@@ -49,6 +46,7 @@ def load(source: Path | str | None, *, change: Callable[[Config], Config] | None
         decoder.files.append(source)
     text = _text(source, decoder) if isinstance(source, Path) else source or ""
     config = _with_secrets(_resolved(decoder.read(text), decoder.folder), decoder)
+    config = _with_access(config, decoder)
     if change is not None:
         config = change(config)
     _check(config, decoder)
@@ -100,6 +98,19 @@ def _with_secrets(config: Config, decoder: ConfigDecoder) -> Config:
     )
 
 
+def _with_access(config: Config, decoder: ConfigDecoder) -> Config:
+    """Return the configuration with the users and rules that are in a file of their own."""
+    if not config.access_file:
+        return config
+    path = Path(config.access_file)
+    decoder.files.append(path)
+    try:
+        return merged(config, read_entries(path))
+    except ConfigError as error:
+        decoder.problems.extend((error, *error.also))
+        return config
+
+
 def _secret(decoder: ConfigDecoder, setting: str, given: str, file_name: str) -> str:
     """Return a secret: as it is given, or from the first line of a file."""
     if not file_name:
@@ -133,6 +144,7 @@ def _resolved(config: Config, folder: Path) -> Config:
     return msgspec.structs.replace(
         config,
         data=at(config.data),
+        access_file=at(config.access_file),
         policy_table=at(config.policy_table),
         http=msgspec.structs.replace(config.http, token_file=at(config.http.token_file)),
         slots=msgspec.structs.replace(config.slots, reservations=at(config.slots.reservations)),

@@ -11,11 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from penstock.node.config.cluster import ClusterSettings
     from penstock.node.config.schema import Config, Listener
     from penstock.node.config.streams import Neighbour, Streams
 
-_AT_START: Final = ("data", "recorder", "cluster", "notify", "sys_interval_s", "watch_s")
+_AT_START: Final = ("data", "recorder", "notify", "sys_interval_s", "watch_s")
 """Settings that are read only when a node starts."""
+
+_CLUSTER_LIVE: Final = (
+    *("join", "zone", "fan_out", "advertise", "wait_s", "move_s"),
+    *("queue_events", "queue_bytes"),
+)
+"""Settings of the cluster that a node applies while it is a member."""
 
 
 def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
@@ -38,8 +45,20 @@ def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
     slots = msgspec.structs.replace(running.slots, links=wanted.slots.links, decisions=wanted.slots.decisions)
     if slots != wanted.slots:
         waiting.append("slots")
-    changed = {"http": http, "streams": streams, "channels": channels, "slots": slots}
+    cluster, still = _cluster(running.cluster, wanted.cluster)
+    waiting += still
+    changed = {"http": http, "streams": streams, "channels": channels, "slots": slots, "cluster": cluster}
     return msgspec.structs.replace(wanted, **changed, **kept), waiting
+
+
+def _cluster(running: ClusterSettings, wanted: ClusterSettings) -> tuple[ClusterSettings, list[str]]:
+    """Return the running settings of the cluster with the changes that need no restart, and the others."""
+    if not (running.on and wanted.on):
+        return running, [] if running == wanted else ["cluster"]
+    live = {name: getattr(wanted, name) for name in _CLUSTER_LIVE}
+    found = msgspec.structs.replace(running, **live)
+    names = [field.name for field in msgspec.structs.fields(found)]
+    return found, [f"cluster.{name}" for name in names if getattr(found, name) != getattr(wanted, name)]
 
 
 def _streams(running: Streams, wanted: Streams) -> Streams:

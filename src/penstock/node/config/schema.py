@@ -6,7 +6,7 @@ only: `read` makes them from a file and reports what is wrong with it.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
@@ -63,6 +63,17 @@ class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether connections are WebSockets."""
         return self.kind in ("websocket", "websockets")
 
+    @property
+    def scheme(self) -> str:
+        """Scheme of its URL."""
+        return {"tcp": "mqtt", "tls": "mqtts", "websocket": "ws", "websockets": "wss"}[self.kind]
+
+    @property
+    def url(self) -> str:
+        """Address for clients."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path if self.websocket else ''}"
+
 
 class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dashboard, API and metrics."""
@@ -83,10 +94,6 @@ class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     contact: str = ""
     """Web or mail address for the User-Agent of requests the node makes, so that those who run a site can
     reach you."""
-
-
-ANONYMOUS: Final = "anonymous"
-"""Name that stands for clients without a user name in a rule of the access list."""
 
 
 class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -231,6 +238,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Users; empty: user names are not checked, and every client is anonymous."""
     acl: tuple[Rule, ...] = ()
     """Access list; empty: whoever may connect may publish and subscribe to everything."""
+    access_file: str = ""
+    """File with further users and rules, which apply after those above, and which the API and `penstock
+    users` may change; below the folder of the file unless absolute. Empty: users and rules are changed by
+    you alone."""
     policies: dict[str, str] = {}
     """Registered policies: name → the policy, its text, or the path of a file with it."""
     install: tuple[Installed, ...] = ()

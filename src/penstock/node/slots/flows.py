@@ -117,7 +117,10 @@ class Flows:
         self._loop = loop
         if self.follower is not None:
             if not Path(self.settings.reservations).is_dir():
-                log.warning("slots.reservations: '%s' is not there yet", self.settings.reservations)
+                log.warning(
+                    "slots.reservations: no folder '%s' yet; a table in it is used once it is written",
+                    self.settings.reservations,
+                )
             self._following = loop.create_task(self.follower.run(limits.CONTROL_LOOK_S))
         self._look()
 

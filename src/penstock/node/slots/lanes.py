@@ -124,13 +124,13 @@ class SessionLanes(SessionSource):
         link = delivery.link
         if delivery.metered is not None or link is None or since_us < limits.FLOW_LOOK_US:
             return
-        unsent, least = link.unsent(), limits.TIMED_FLUSH_BYTES
-        taken = link.progress()[0] if unsent else self._taken
+        unsent, least = link.output.unsent(), limits.TIMED_FLUSH_BYTES
+        taken = link.output.progress()[0] if unsent else self._taken
         slow = unsent * since_us > (taken - self._taken) * limits.FLOW_WAIT_US
         if slow and unsent > least and self._unsent > least:
             delivery.metered = self._soon
             delivery.keeping_up = False
-            link.be_slow()
+            link.output.be_slow()
         self._looked_us, self._taken, self._unsent = now_us, taken, unsent
 
     def _soon(self) -> None:

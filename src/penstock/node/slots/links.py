@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from penstock import limits
 from penstock.core.slots.links import Link
-from penstock.node.broker.routes import Group, Target
+from penstock.node.broker.receivers import Group, Spread, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ class SessionLinks:
             for receiver in self._router.find(topic).all:
                 if isinstance(receiver, Target):
                     sessions[receiver.session] = None
-                elif isinstance(receiver, Group):
+                elif isinstance(receiver, Group | Spread):
                     sessions |= dict.fromkeys(member.session for member in receiver.members)
             links = (self._links.get(session.client_id) for session in sessions if session.attached)
             found = self._by_topic[topic] = tuple(link for link in links if link is not None)

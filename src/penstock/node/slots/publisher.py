@@ -21,14 +21,14 @@ from penstock.mqtt.codes import V5, Reason
 from penstock.mqtt.packets.properties import Properties
 from penstock.node.broker.message import message_of
 from penstock.node.broker.publishing import Publisher
-from penstock.node.broker.routes import Target
+from penstock.node.broker.receivers import Target
 from penstock.node.broker.runs import QOS1, Run, topics_of
 from penstock.node.slots.declared import PERIOD, RETRY, of_connect, of_publish, retry_of
 from penstock.node.slots.flows import Topic
 from penstock.node.slots.lanes import SessionLanes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.core.slots.flows import Flow
     from penstock.core.slots.retries import Verdict
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.connection import Connection
     from penstock.node.broker.host import ClientLink, Host
     from penstock.node.broker.message import Message
+    from penstock.node.broker.receivers import Receiver
     from penstock.node.broker.routes import Fan
     from penstock.node.broker.session import Session
     from penstock.node.slots.flows import Flows
@@ -142,6 +143,8 @@ class FlowPublisher(Publisher):
         topics = self._counted(data, count)
         if self._told and any(topic not in self._topics for topic in topics):
             return False  # the PUBACK may have to say why its flow is refused
+        if fan.far:
+            return False  # a message of a flow carries its lane to other nodes
         if not super()._run_qos1(fan, data, count):
             return False
         found = [self._take(topic, messages) for topic, messages in topics.items()]
@@ -180,12 +183,7 @@ class FlowPublisher(Publisher):
         return reason
 
     def _watch(self, fan: Fan) -> None:
-        """Have the receivers of a flow's message see whether it will be long on its way."""
-        for target in fan.all:
-            if isinstance(target, Target):
-                for source in target.delivery.sources:
-                    if isinstance(source, SessionLanes):
-                        source.watch(self._now_us)
+        watch(fan.all, self._now_us)
 
     def _take(self, topic: bytes, count: int) -> tuple[Flow | UnlistedFlow, list[Lane]] | None:
         known = self._topics.get(topic)
@@ -269,9 +267,20 @@ class FlowPublisher(Publisher):
         self._connection.send(msgspec.structs.replace(ack, properties=said))
 
 
+def watch(receivers: Sequence[Receiver], now_us: Instant) -> None:
+    """Have the receivers of a flow's message see whether it will be long on its way."""
+    for target in receivers:
+        if isinstance(target, Target):
+            for source in target.delivery.sources:
+                if isinstance(source, SessionLanes):
+                    source.watch(now_us)
+
+
 def _keep_up(fan: Fan) -> bool:
     """Whether all receivers take a run at once, so that none of its messages can overtake another."""
-    return not fan.special and all(target.delivery.keeping_up for target in (*fan.plain4, *fan.plain5))
+    return not (fan.special or fan.far) and all(
+        target.delivery.keeping_up for target in (*fan.plain4, *fan.plain5)
+    )
 
 
 def add_flows(broker: Broker, flows: Flows) -> None:

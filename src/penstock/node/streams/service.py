@@ -24,8 +24,7 @@ from penstock.node.streams.sessions.publishing import StreamPublishing
 from penstock.node.streams.sessions.stream_readers import MAIN
 from penstock.node.streams.sessions.subscriptions import StreamSubscriptions
 from penstock.node.streams.status import ConsumerRow, LogRow, ReaderFigures, StreamRow, StreamsStatus
-from penstock.node.streams.tree.context import StreamContext
-from penstock.node.streams.tree.directory import StreamDirectory
+from penstock.node.streams.tree.directory import StreamContext, StreamDirectory
 from penstock.node.streams.tree.driver import CoreDriver
 from penstock.node.streams.tree.hosted import HostedStream
 from penstock.node.streams.tree.links import Links
@@ -175,6 +174,17 @@ class StreamService(SessionListener):
     def when_durable(self, then: Callable[[], None]) -> None:
         """Call back when everything noted so far is on disk."""
         self.state.when_durable(then)
+
+    def carried(self, session: SessionIdentity) -> dict[str, bytes]:
+        """The places of a session that goes to another node."""
+        return {} if self.subscriptions is None else self.subscriptions.carried(session.client_id)
+
+    def came(self, session: SessionIdentity, carried: Mapping[str, bytes]) -> bool:
+        """Continue a session of another node at its places."""
+        if self.subscriptions is None:
+            return False
+        self.subscriptions.came(session.client_id, carried)
+        return True
 
     def ended(self, session: SessionIdentity) -> None:
         """Forget a session that has ended."""

@@ -217,7 +217,7 @@ steps = st.one_of(
 
 
 class Compared:
-    """What is known, and what must be: everything durable, and no forgetting that was not durable."""
+    """Compare what is known with what must be: everything durable, and no forgetting that was not durable."""
 
     def __init__(self) -> None:
         self.world = World()

@@ -1,4 +1,4 @@
-"""What every log must do, be it in memory, in a file or in NATS JetStream."""
+"""Behaviour of every log, in memory, in a file or in NATS JetStream."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Compared:
             self.log.written(work)
 
     def crash(self, _: int) -> None:
-        """What was not committed is gone; only the files count. A trim is remembered from a commit on."""
+        """Uncommitted messages are gone: only the files count. A trim is remembered from a commit on."""
         trimmed = self.model.trimmed
         self.model.crash()
         self.tick = 0

@@ -1,4 +1,4 @@
-"""What a node keeps of its streams beside their logs."""
+"""State of streams that a node keeps beside their logs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from penstock import limits
 from penstock.errors import StoreError
-from penstock.node.streams.log.state import FILE, StateFile
+from penstock.node.streams.log.state import FILE, StateFile, StateTable
 from tests.kit.stream_state import commit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -137,26 +138,62 @@ change = st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.one_of(st.none()
 
 
 @given(st.lists(st.one_of(change, st.just("commit"))))
-def test_it_is_a_dictionary(changes: list[tuple[str, int, bytes | None] | str]) -> None:
+async def test_it_is_a_dictionary(changes: list[tuple[str, int, bytes | None] | str]) -> None:
     """Whatever is written down of it at whatever moments."""
+    state = StateFile(None)
+    model: dict[tuple[str, int], bytes] = {}
+    for one in changes:
+        if isinstance(one, str):
+            commit(state)
+            continue
+        table, number, value = one
+        if value is None:
+            model.pop((table, number), None)
+            state.remove(table, (str(number),))
+        else:
+            model[table, number] = value
+            state.put(table, (str(number),), value)
+        for each in "ab":
+            expected = [((str(n),), value) for (t, n), value in sorted(model.items()) if t == each]
+            assert state.load(each) == expected
+    await state.close()
 
-    async def go() -> None:
-        state = StateFile(None)
-        model: dict[tuple[str, int], bytes] = {}
-        for one in changes:
-            if isinstance(one, str):
-                commit(state)
-                continue
-            table, number, value = one
-            if value is None:
-                model.pop((table, number), None)
-                state.remove(table, (str(number),))
-            else:
-                model[table, number] = value
-                state.put(table, (str(number),), value)
-            for each in "ab":
-                expected = [((str(n),), value) for (t, n), value in sorted(model.items()) if t == each]
-                assert state.load(each) == expected
-        await state.close()
 
-    asyncio.run(go())
+@pytest.fixture
+def state() -> Iterator[StateFile]:
+    made = StateFile(None)
+    yield made
+    made._database.close()
+
+
+def test_values_come_back_with_their_type_and_in_the_order_of_keys(state: StateFile) -> None:
+    table = StateTable(state, "marks", dict[int, int], width=2)
+    StateTable(state, "other", int, width=1).put(("a",), 1)
+    table.put(("b", "x"), {1: 2})
+    table.put(("a", "y"), {})
+    table.put(("a", "y"), {3: 4})
+    table.put(("c", "z"), {5: 6})
+    table.remove(("c", "z"))
+    table.remove(("never", "there"))
+    assert list(table.load().items()) == [(("a", "y"), {3: 4}), (("b", "x"), {1: 2})]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        (("b",), b"not a number", "row ('b',) of table 'ticks': "),
+        (("b", "c"), b"\x05", "row ('b', 'c') of table 'ticks': its key has 2 parts instead of 1"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_refused_or_left_out(
+    state: StateFile, caplog: pytest.LogCaptureFixture, key: tuple[str, ...], value: bytes, problem: str
+) -> None:
+    table = StateTable(state, "ticks", int, width=1)
+    table.put(("a",), 7)
+    state.put("ticks", key, value)
+    with pytest.raises(StoreError) as caught:
+        table.load()
+    assert problem in str(caught.value)
+    assert "move the file away" in str(caught.value)
+    assert table.load(skip=True) == {("a",): 7}
+    assert "is left out" in caplog.text

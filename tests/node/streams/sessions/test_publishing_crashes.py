@@ -28,7 +28,7 @@ LIVES = 4
 
 
 class Flaky:
-    """What a group commit writes for, on a disk that takes it or not."""
+    """An owner of group commits, on a disk that takes them or not."""
 
     def __init__(self, owner: Any, rng: Random) -> None:
         self.owner = owner

@@ -13,8 +13,8 @@ from penstock.model.event import stamp_of
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from penstock.mqtt.packets.subscribe import Suback, Subscribe
 from penstock.mqtt.packets.subscribe import Subscription as Options
-from penstock.node.streams.sessions.cursors import Cursor, open_cursors
 from penstock.node.streams.sessions.feeds import LogFeed
+from penstock.node.streams.sessions.place import Cursor, open_cursors
 from tests.kit.peer import run
 from tests.kit.stream_nodes import streams_node
 from tests.kit.stream_sessions import KEPT, numbers, publish

@@ -42,7 +42,7 @@ def story(seed: int, *, remote: bool, steps: int = 60) -> World:
 
 
 @pytest.mark.parametrize("remote", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(0, 64))
 def test_each_message_once_and_in_order(seed: int, remote: bool) -> None:
     story(seed, remote=remote)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from penstock.core.streams import MemoryLog, StreamOptions
 from penstock.core.streams.handshake import Offered
@@ -30,11 +30,10 @@ from penstock.node.broker.broker import Broker
 from penstock.node.broker.policies import NO_POLICY
 from penstock.node.broker.session import Session
 from penstock.node.broker.subscription import Subscription
-from penstock.node.config.schema import Config
+from penstock.node.config.schema import Config, Listener
 from penstock.node.config.streams import Hosting
 from penstock.node.streams.sessions.subscriptions import StreamSubscriptions
-from penstock.node.streams.tree.context import StreamContext
-from penstock.node.streams.tree.directory import StreamDirectory
+from penstock.node.streams.tree.directory import StreamContext, StreamDirectory
 from penstock.node.streams.tree.driver import CoreDriver
 from penstock.node.streams.tree.hosted import HostedStream
 
@@ -224,6 +223,7 @@ class Line:
 
     maximum_packet_bytes = AGREED_BYTES
     address = "here"
+    listener = Listener()
     why = ""
 
     def __init__(self, world: World, client: Client) -> None:
@@ -231,6 +231,10 @@ class Line:
         self.sampled: Any = None
         self._world = world
         self._client = client
+
+    @property
+    def output(self) -> Self:
+        return self
 
     def progress(self) -> tuple[int, int]:
         return 0, 0

@@ -19,7 +19,7 @@ from penstock import limits
 from penstock.core.streams.ticks import TICKS_PER_S
 from penstock.core.streams.wire import decode_record
 from penstock.errors import StreamError
-from penstock.node.streams.log.tables import StateTable
+from penstock.node.streams.log.state import StateTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -57,7 +57,7 @@ _32_BITS: Final = 0xFFFFFFFF
 
 @dataclass(slots=True)
 class _Work:
-    """What one transaction writes."""
+    """The rows of one transaction."""
 
     values: list[int | bytes]
     """Columns of the new rows, one row after the other."""

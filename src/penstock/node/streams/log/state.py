@@ -1,22 +1,26 @@
 """The state file of streams: what is durable beside the logs (cursors, marks, consumers, writers, offers).
 
-Values are put under a table and a key. All values put in one turn of the event loop are one transaction.
-Code that answers a client for a value waits with `when_durable`.
+`StateFile` keeps bytes under a table and a key; `StateTable` is one of its tables with values of one type,
+encoded with MessagePack, under keys of one length. All values put in one turn of the event loop are one
+transaction. Code that answers a client for a value waits with `when_durable`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+import logging
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from penstock.node.store.database import Database, put_many
+from penstock.errors import StoreError
+from penstock.node.store.database import MOVE_AWAY, Database, put_many
 from penstock.node.store.writer import GroupCommit
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
     from pathlib import Path
+
 
 FILE: Final = "streams.sqlite"
 """File name in the folder of streams; names of logs end in .log.sqlite."""
@@ -128,3 +132,53 @@ def _change(connection: sqlite3.Connection, changes: _Changes) -> None:
         else:
             puts += (table, _key_bytes.encode(key), value)
     put_many(connection, "INSERT OR REPLACE INTO state", 3, puts)
+
+
+log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class StateTable(Generic[Value]):
+    """One table. What is put into any table of a file in one turn of the event loop is durable together."""
+
+    def __init__(self, state: StateFile, name: str, type_: type[Value], *, width: int) -> None:
+        """`width`: number of parts of a key."""
+        self.state = state
+        self.name = name
+        self._width = width
+        self._decode = msgspec.msgpack.Decoder(type_).decode
+
+    def load(self, *, skip: bool = False) -> dict[Key, Value]:
+        """All rows in the order of their keys, those not durable yet included.
+
+        A row that cannot be decoded raises StoreError; with `skip` it is logged and left out.
+        """
+        found: dict[Key, Value] = {}
+        for key, data in self.state.load(self.name):
+            try:
+                value = self._decode(data)
+                problem = (
+                    ""
+                    if len(key) == self._width
+                    else f"its key has {len(key)} parts instead of {self._width}"
+                )
+            except (ValueError, msgspec.MsgspecError) as error:
+                problem = str(error)
+            if not problem:
+                found[key] = value
+            elif skip:
+                log.error("%s: row %r of table %r is left out: %s", FILE, key, self.name, problem)
+            else:
+                raise StoreError(f"row {key!r} of table {self.name!r}: {problem}; {MOVE_AWAY}", FILE)
+        return found
+
+    def put(self, key: Key, value: Value) -> None:
+        """Write a value in place of the one under this key."""
+        self.state.put(self.name, key, _encode(value))
+
+    def remove(self, key: Key) -> None:
+        """Delete the value under a key, if there is one."""
+        self.state.remove(self.name, key)

@@ -24,13 +24,13 @@ from msgspec.structs import replace
 from penstock import limits
 from penstock.errors import StreamRefused, printable
 from penstock.node.streams.log.dedup import WRITER
-from penstock.node.streams.log.tables import StateTable
+from penstock.node.streams.log.state import StateTable
 from penstock.node.streams.status import ConsumerRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from penstock.node.streams.tree.context import StreamContext
+    from penstock.node.streams.tree.directory import StreamContext
     from penstock.node.streams.tree.hosted import HostedStream
 
 log = logging.getLogger(__name__)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.broker import Broker
     from penstock.node.config.streams import Neighbour
     from penstock.node.streams.status import ConsumerRow
-    from penstock.node.streams.tree.context import StreamContext
+    from penstock.node.streams.tree.directory import StreamContext
     from penstock.node.streams.tree.hosted import HostedStream
 
 log = logging.getLogger(__name__)

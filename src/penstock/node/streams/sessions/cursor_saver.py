@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
-    from penstock.node.streams.sessions.cursors import CursorTable
+    from penstock.node.streams.sessions.place import CursorTable
     from penstock.node.streams.sessions.reader import SessionReader
 
 

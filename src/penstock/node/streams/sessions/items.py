@@ -69,7 +69,7 @@ class StreamItem:
 
 
 class Choice(NamedTuple):
-    """How a message is sent to a session."""
+    """The copy of a message that a session gets: its subscription, QoS and subscription identifiers."""
 
     subscription: Subscription
     """The subscription with the highest QoS."""

@@ -5,25 +5,69 @@ keeps its position, and `reader` fetches what follows from a feed.
 
 What survives a restart is the tick before which the client has everything. Messages from there on are sent
 again, and the client recognises them by their ticks. QoS 2 messages need more than that, because they must
-not be sent again as new ones: the cursor holds each one in flight with its packet identifier.
+not be sent again as new ones: the cursor, one row of the state file for each session and stream, holds each
+one in flight with its packet identifier.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from penstock.node.streams.sessions.cursors import Cursor
+import msgspec
+
+from penstock.node.streams.log.state import StateTable
 
 if TYPE_CHECKING:
     from penstock.node.broker.session import Session
-    from penstock.node.streams.sessions.cursors import Flight
+    from penstock.node.streams.log.state import StateFile
+
+
+CURSORS: Final = "cursors"
+"""Table of the state file: (client identifier, stream) → the cursor."""
+
+
+class Flight(msgspec.Struct, array_like=True, gc=False):
+    """A QoS 2 message that its client has not completed."""
+
+    tick: int
+    packet_id: int
+    released: bool = False
+    """The client has the message; its PUBCOMP is missing."""
+
+
+class Cursor(msgspec.Struct, array_like=True):
+    """The position of a session in a stream."""
+
+    born_us: int
+    """When the session began: tells it from an earlier session of the same client."""
+    acked: int
+    """The client has, or does not want, everything before this tick; negative: nothing has been sent yet."""
+    starts: dict[str, int] = {}
+    """The tick at which each subscription begins, by filter."""
+    given: int = 0
+    """Messages before this tick were sent; those neither in `flight` nor in `lesser` are acknowledged."""
+    flight: list[Flight] = []
+    """QoS 2 messages in flight, in the order of their ticks."""
+    rewound: dict[str, int] = {}
+    """Subscriptions that begin at an earlier tick as soon as nothing is in flight."""
+    lesser: list[int] = []
+    """Ticks before `given` of messages that were sent with QoS 1 and are not acknowledged."""
+
+
+CursorTable: TypeAlias = StateTable[Cursor]
+
+
+def open_cursors(state: StateFile) -> CursorTable:
+    """The table of cursors in a state file; its keys are (client identifier, stream)."""
+    return StateTable(state, CURSORS, Cursor, width=2)
+
 
 FIRST: Final = -1
 """Position in a stream of which nothing is known yet: the reader begins with the first message."""
 
 
 class StreamPosition(Protocol):
-    """What a place needs to know of its stream."""
+    """The position of a stream, as the place of a reader uses it."""
 
     at: int
     """Messages before this tick were handed to all live readers; FIRST: not known yet."""

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from penstock.model.instant import Instant
     from penstock.node.broker.session import Session
-    from penstock.node.streams.sessions.cursors import Cursor
     from penstock.node.streams.sessions.feeds import Feed, FeedBatch, TickAndBody
     from penstock.node.streams.sessions.items import Choice, StreamItem
+    from penstock.node.streams.sessions.place import Cursor
 
 log = logging.getLogger(__name__)
 
 
 class ReaderOwner(StreamPosition, Protocol):
-    """What a reader needs of the readers of its stream, which it is one of."""
+    """All readers of a stream together, as one of them uses them."""
 
     name: str
     """The name of the stream."""

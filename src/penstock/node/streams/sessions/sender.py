@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock import limits
 from penstock.node.broker.link import Sent
 from penstock.node.broker.message import expired, frame_of
-from penstock.node.streams.sessions.cursors import Flight
+from penstock.node.streams.sessions.place import Flight
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SenderOwner(Protocol):
-    """What a sender needs of the reader that it belongs to."""
+    """The reader that a sender belongs to, as the sender uses it."""
 
     def save_now(self, safe: Callable[[], None]) -> None:
         """Write the place to disk in this turn of the event loop; call `safe` when it is there."""

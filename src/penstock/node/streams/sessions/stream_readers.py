@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.node.streams.sessions.feeds import Feed
     from penstock.node.streams.sessions.items import Choice
     from penstock.node.streams.sessions.reader import SessionReader
-    from penstock.node.streams.tree.context import StreamContext
+    from penstock.node.streams.tree.directory import StreamContext
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ SESSIONS: Final = "sessions"
 
 
 class SessionDraining(Protocol):
-    """What the readers of a stream ask of the node's subscriptions."""
+    """The node's subscriptions, as the readers of a stream use them."""
 
     def drain_soon(self, session: Session) -> None:
         """Send to a session what it missed, in a later turn of the event loop."""

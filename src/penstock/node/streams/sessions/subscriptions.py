@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import StreamError
+import msgspec
+
+from penstock.errors import StoreError, StreamError, printable
 from penstock.mqtt.topics import overlap, shared_of
 from penstock.node.streams.sessions.cursor_saver import CursorSaver
-from penstock.node.streams.sessions.cursors import open_cursors
+from penstock.node.streams.sessions.place import Cursor, open_cursors
 from penstock.node.streams.sessions.reader import SessionReader
 from penstock.node.streams.sessions.session_readers import SessionReaders
 from penstock.node.streams.sessions.stream_readers import StreamReaders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from penstock.node.broker.broker import Broker
     from penstock.node.broker.extensions import SessionIdentity
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
     from penstock.node.streams.log.state import Key
-    from penstock.node.streams.sessions.cursors import Cursor
     from penstock.node.streams.status import ReaderFigures
-    from penstock.node.streams.tree.context import StreamContext
+    from penstock.node.streams.tree.directory import StreamContext
+
+log = logging.getLogger(__name__)
 
 EARLIEST: Final = "earliest"
 """The start of a subscription that wants everything that is in the log."""
@@ -37,6 +41,13 @@ TURN_US: Final = 10_000
 
 SAVE_POLLS: Final = 10
 """Places that have moved are written after so many polls."""
+
+
+CARRIED: Final = "streams"
+"""The name under which a session takes its places along to another node."""
+
+MOVED_S: Final = 60.0
+"""How long a stream is kept for a session that has gone to another node, which holds it by itself then."""
 
 
 def start_from(text: str | None) -> int | None:
@@ -172,7 +183,8 @@ class StreamSubscriptions:
     def subscribed(self, subscription: Subscription, start: int | None = None) -> None:
         """A session has subscribed, or subscribed again."""
         session = self._broker.sessions.get(subscription.client_id)
-        assert session is not None
+        if session is None:
+            return  # it is on its way from another node, and `came` follows
         for stream in self._streams.values():
             if _reads(subscription.filter, stream):
                 self._begin(session, stream, subscription.filter, start)
@@ -225,6 +237,49 @@ class StreamSubscriptions:
         if not stream.readers:
             stream.hold()
 
+    # -- sessions that move ----------------------------------------------------------------------------------
+
+    def carried(self, client_id: str) -> dict[str, bytes]:
+        """The places of a session that goes to another node; the streams are kept for it a while longer."""
+        found = {key[1]: cursor for key, cursor in self._loaded.items() if key[0] == client_id}
+        for reader in self._readers(client_id):
+            name, cursor = reader.stream.name, reader.cursor()
+            found[name] = cursor
+            if cursor.acked >= 0 and self._loop is not None:
+                core, held = self._context.driver.core, f"moved {client_id}"
+                core.hold(name, held, cursor.acked)
+                self._loop.call_later(MOVED_S, core.hold, name, held, None)
+        return {CARRIED: msgspec.msgpack.encode(found)} if found else {}
+
+    def came(self, client_id: str, carried: Mapping[str, bytes]) -> None:
+        """Continue a session of another node at its places, as far as this node has the streams."""
+        session = self._broker.sessions.get(client_id)
+        assert session is not None
+        for name, cursor in _cursors(carried.get(CARRIED)).items():
+            cursor.born_us = session.born_us
+            for flight in cursor.flight:
+                session.acks.supersede(flight.packet_id, released=flight.released)
+            stream = self._streams.get(name)
+            if stream is not None:
+                self._restore(session, stream, cursor)
+                reader = stream.readers[session]
+                stream.forget_topics()
+                stream.hold_for(reader)
+                self._saver.save_now(reader)
+            else:
+                self._loaded[client_id, name] = cursor
+                if session.expiry_s:
+                    self._cursors.put((client_id, name), cursor)
+                log.warning(
+                    "%s reads stream %s, which this node does not know: it goes on when it does",
+                    printable(client_id),
+                    printable(name),
+                )
+        for stream in self._streams.values():
+            for filter_ in session.held:
+                if _reads(filter_, stream) and not self._begun(session, stream, filter_):
+                    self._begin(session, stream, filter_, None)
+
     # -- sending ---------------------------------------------------------------------------------------------
 
     def release(self, session: Session, packet_id: int) -> None:
@@ -271,6 +326,14 @@ class StreamSubscriptions:
     def figures(self) -> dict[str, ReaderFigures]:
         """How many sessions read each stream, and how many of them are behind or away."""
         return {name: stream.figures() for name, stream in self._streams.items()}
+
+
+def _cursors(data: bytes | None) -> dict[str, Cursor]:
+    """Places that have come from another node; StoreError if they are damaged."""
+    try:
+        return {} if data is None else msgspec.msgpack.decode(data, type=dict[str, Cursor])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise StoreError(f"damaged places in streams: {error}", "another node") from None
 
 
 def _overlaps(filter_: str, stream: StreamReaders) -> bool:

@@ -1,4 +1,7 @@
-"""The directory of streams: which streams a node knows, and where each of them comes from."""
+"""The directory of streams: which streams a node knows, and where each of them comes from.
+
+`StreamContext` passes the directory on, together with the other parts that all code about streams shares.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.core.streams.handshake import Offered
+    from penstock.node.streams.log.state import StateFile
+    from penstock.node.streams.tree.driver import CoreDriver
     from penstock.node.streams.tree.hosted import HostedStream
 
 
@@ -51,3 +56,15 @@ class StreamDirectory:
             self.known |= found
             for changed in self.on_changed:
                 changed()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamContext:
+    """Made once by `StreamService`, and passed to links, subscriptions and programs."""
+
+    directory: StreamDirectory
+    driver: CoreDriver
+    state: StateFile
+    """Durable values beside the logs: cursors, consumers, writers, offers."""
+    clock: Callable[[], int]
+    """Microseconds since 1970."""

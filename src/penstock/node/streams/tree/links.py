@@ -1,7 +1,6 @@
 """The links to all neighbours: connects to them, accepts their connections, and joins the links to the core.
 
 `call` opens a connection to a neighbour's listener (TCP or TLS), sends the greeting and reads the answer.
-`filter_of` compiles what a neighbour wants over its link: topic filters and a content filter.
 """
 
 from __future__ import annotations
@@ -17,24 +16,20 @@ from penstock import limits
 from penstock.core.backoff import pauses_s
 from penstock.core.streams import handshake, wire
 from penstock.core.streams.handshake import VERSION, Alive, Hello, Offer, Welcome
-from penstock.errors import MqttError, PolicyError, StreamError, printable
-from penstock.mqtt.topics import check_filter, matches
+from penstock.errors import StreamError, printable
 from penstock.node.broker.background import Background
 from penstock.node.config.stream_checks import has_users
-from penstock.node.streams.log.records import message_from
 from penstock.node.streams.tree.link import Link, LinkState
-from penstock.node.streams.tree.offers import NeighbourWants, Offers
-from penstock.policy.content import ContentFilter
+from penstock.node.streams.tree.offers import NeighbourWants, Offers, filter_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from penstock.core.streams.handshake import LinkFrame, Sorry
-    from penstock.core.streams.messages import Matches
     from penstock.node.config.schema import Config
     from penstock.node.config.streams import Neighbour, StreamListen
     from penstock.node.streams.status import NeighbourRow
-    from penstock.node.streams.tree.context import StreamContext
+    from penstock.node.streams.tree.directory import StreamContext
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
@@ -117,29 +112,6 @@ def _context(neighbour: Neighbour, listen: StreamListen) -> ssl.SSLContext | Non
         except (OSError, ValueError) as error:
             raise StreamError(f"certificate {listen.certificate} cannot be used: {error}") from None
     return made
-
-
-def filter_of(only: tuple[str, ...], where: str, *, clock: Callable[[], int]) -> Matches | None:
-    """Compile the filters of a link; None if everything passes. StreamError says what is wrong with them."""
-    if not only and not where:
-        return None
-    try:
-        for filter_ in only:
-            check_filter(filter_, where="only")
-        content = ContentFilter(where) if where else None
-    except (MqttError, PolicyError) as error:
-        raise StreamError(f"filter of the link: {error}") from None
-
-    def wanted(body: bytes) -> bool:
-        try:
-            one = wire.decode_record(body)
-            if only and not any(matches(filter_, one.topic) for filter_ in only):
-                return False
-            return content is None or content.wants(message_from(one), now_us=clock())
-        except (StreamError, MqttError):  # a node that can read the message decides
-            return True
-
-    return wanted
 
 
 class Links:

@@ -2,7 +2,8 @@
 
 Every node offers each neighbour all streams that it hosts or gets from others, so that every node of the
 tree learns of all streams. A stream comes from one side only: a second neighbour that offers it gets it
-from elsewhere, and this node does not send it there.
+from elsewhere, and this node does not send it there. `filter_of` compiles what a neighbour wants over its
+link: topic filters and a content filter.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from penstock import limits
+from penstock.core.streams import wire
 from penstock.core.streams.handshake import Offer, Offered
 from penstock.core.streams.ticks import duration_us
-from penstock.errors import StreamError
+from penstock.errors import MqttError, PolicyError, StreamError
 from penstock.model.instant import SECOND_US
+from penstock.mqtt.topics import check_filter, matches
 from penstock.node.config.stream_checks import stream_problem
-from penstock.node.streams.log.tables import StateTable
+from penstock.node.streams.log.records import message_from
+from penstock.node.streams.log.state import StateTable
+from penstock.policy.content import ContentFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.core.streams.messages import Matches
-    from penstock.node.streams.tree.context import StreamContext
-    from penstock.node.streams.tree.directory import KnownStream
+    from penstock.node.streams.tree.directory import KnownStream, StreamContext
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +62,32 @@ class _Side:
         """Whether the next offer of the neighbour is the first one since it connected."""
         self.connected = False
         self.offered: Offer | None = None
-        """What this node has offered the neighbour since it connected."""
+        """The streams that this node has offered the neighbour since it connected."""
         self.wanted = NeighbourWants()
         self.matches: Matches | None = None
+
+
+def filter_of(only: tuple[str, ...], where: str, *, clock: Callable[[], int]) -> Matches | None:
+    """Compile the filters of a link; None if everything passes. StreamError says what is wrong with them."""
+    if not only and not where:
+        return None
+    try:
+        for filter_ in only:
+            check_filter(filter_, where="only")
+        content = ContentFilter(where) if where else None
+    except (MqttError, PolicyError) as error:
+        raise StreamError(f"filter of the link: {error}") from None
+
+    def wanted(body: bytes) -> bool:
+        try:
+            one = wire.decode_record(body)
+            if only and not any(matches(filter_, one.topic) for filter_ in only):
+                return False
+            return content is None or content.wants(message_from(one), now_us=clock())
+        except (StreamError, MqttError):  # a node that can read the message decides
+            return True
+
+    return wanted
 
 
 class Offers:
@@ -257,7 +284,7 @@ class Offers:
             self._attached[key] = side.wanted
 
     def _offer(self, name: str) -> Offer:
-        """What a neighbour can have: all streams except those that come from it or are no longer offered."""
+        """List the streams for a neighbour: all but those that come from it or are no longer offered."""
         found = [
             Offered(known.name, known.topics, known.host)
             for known in self._directory.known.values()

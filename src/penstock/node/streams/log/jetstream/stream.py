@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from penstock.errors import MissingTool, StoreError, StreamError
+from penstock.errors import MissingTool, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -64,24 +64,6 @@ class LogBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(LogBatch)
-
-
-def encode_batch(batch: LogBatch) -> bytes:
-    """The body of the JetStream message of a batch."""
-    return _encoder.encode(batch)
-
-
-def decode_batch(data: bytes) -> LogBatch:
-    """The batch in a JetStream message; StreamError if it is not one."""
-    try:
-        found = _decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StreamError(f"not a batch of a stream's log: {error}") from None
-    if len(found.ticks) != len(found.bodies):
-        raise StreamError(
-            f"a batch of a stream's log has {len(found.ticks)} ticks and {len(found.bodies)} bodies"
-        )
-    return found
 
 
 PULL_S: Final = 5.0
@@ -304,7 +286,7 @@ class NatsStream:
             headers["Nats-Expected-Last-Msg-Id"] = f"{batch.writer}-{before}"
         async with self._asking() as client:
             await client.publish(
-                self.subject, encode_batch(batch), reply=f"{self._inbox}.{number}", headers=headers
+                self.subject, _encoder.encode(batch), reply=f"{self._inbox}.{number}", headers=headers
             )
 
     @asynccontextmanager
@@ -317,10 +299,17 @@ class NatsStream:
             raise StoreError(f"{_text(error)}; check the NATS server", self.place) from None
 
     def _decode(self, sequence: int, data: bytes) -> LogBatch:
+        """The batch in a JetStream message; StoreError if it is not one."""
         try:
-            return decode_batch(data)
-        except StreamError as error:
-            raise StoreError(f"message {sequence}: {error}", self.place) from None
+            found = _decoder.decode(data)
+        except (msgspec.MsgspecError, ValueError) as error:
+            problem = f"message {sequence}: not a batch of a stream's log: {error}"
+            raise StoreError(problem, self.place) from None
+        ticks, bodies = len(found.ticks), len(found.bodies)
+        if ticks != bodies:
+            problem = f"message {sequence}: a batch of a stream's log has {ticks} ticks and {bodies} bodies"
+            raise StoreError(problem, self.place)
+        return found
 
     # -- callbacks of the connection -------------------------------------------------------------------------
 

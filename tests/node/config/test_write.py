@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 from penstock.errors import ConfigError
-from penstock.node.config.json_schema import json_schema
-from penstock.node.config.read import read_config
 from penstock.node.config.schema import Config
-from penstock.node.config.write import as_yaml
+from penstock.node.config.write import as_yaml, json_schema
+from tests.kit.configuration import read_config
 from tests.kit.paths import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.node.config.read import read_config
 from penstock.node.config.schema import Config
 from penstock.node.config.write import as_yaml
+from tests.kit.configuration import read_config
 
 ON = "channels: {enabled: true}\n"
 

@@ -1,0 +1,139 @@
+"""Events that come too late: for sessions that have left this node, from nodes that were cut off meanwhile.
+
+A session leaves when every node has sent what it had for it, as far as they answer in time. What another one
+still had waiting comes later, and nobody is left to take it. It is counted here as abandoned until that node
+has sent everything: the account says so, and the log. Some of it may have come to the new node, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock.core.cluster.handover import Fence, Fenced, body_of, read_body
+from penstock.errors import ClusterError, printable
+from penstock.mqtt.trees import TopicTree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.core.cluster.seen import Marks
+    from penstock.node.broker.background import Background
+    from penstock.node.cluster.incoming import Incoming
+    from penstock.node.cluster.peer import ClusterPeer
+
+log = logging.getLogger(__name__)
+
+AGAIN_S: Final = 1.0
+"""When a node is asked again whether it has sent everything."""
+
+
+class TrailsHost(Protocol):
+    """The moves of this node, as its trails see them."""
+
+    name: str
+    counts: dict[str, int]
+
+    async def ask(self, node: str, kind: str, body: bytes) -> bytes:
+        """Ask a node, also this one; ClusterError if there is no answer in time."""
+        ...
+
+    def marks(self) -> Marks:
+        """The last event of each origin that this node has seen."""
+        ...
+
+    def is_member(self, node: str, incarnation: int) -> bool:
+        """Whether a node is there, or may come back."""
+        ...
+
+
+@dataclass(slots=True)
+class _Trail:
+    """What may still come for one session."""
+
+    filters: TopicTree[str, str]
+    since: Marks
+    """Nodes that have not sent everything, and their last event that the session has."""
+    late: int = 0
+
+
+class Trails:
+    """Counts what comes for sessions that are not here any more."""
+
+    def __init__(self, host: TrailsHost, incoming: Incoming, background: Background) -> None:
+        self._host = host
+        self._incoming = incoming
+        self._background = background
+        self._open: dict[str, _Trail] = {}
+
+    def begin(self, client: str, filters: Iterable[str], *, fenced: Iterable[str] = ()) -> None:
+        """A session leaves; all nodes but the fenced ones may still have something for it."""
+        self.end(client)
+        since = self._host.marks()
+        for name in (self._host.name, *fenced):
+            since.pop(name, None)
+        if not since:
+            return
+        tree: TopicTree[str, str] = TopicTree()
+        for filter_ in filters:
+            tree.add(filter_, filter_, filter_)
+        trail = self._open[client] = _Trail(tree, since)
+        self._incoming.late = self._came
+        self._background.begin(self._follow(client, trail), "late events are counted for ever")
+
+    def end(self, client: str) -> None:
+        """The session is here again, or nothing more can come for it."""
+        trail = self._open.pop(client, None)
+        if not self._open:
+            self._incoming.late = None
+        if trail is not None and trail.late:
+            log.warning(
+                "cluster: %d events for %s came after its session had left, and are abandoned",
+                trail.late,
+                printable(client),
+            )
+
+    def _came(self, peer: ClusterPeer, topic: str, number: int) -> None:
+        seen = peer.seen
+        for trail in self._open.values():
+            incarnation, mark = trail.since.get(seen.name, (0, 0))
+            if incarnation == seen.incarnation and number > mark and any(trail.filters.match(topic)):
+                trail.late += 1
+                self._host.counts["abandoned"] += 1
+
+    async def _follow(self, client: str, trail: _Trail) -> None:
+        await outlast(self._host, trail.since, lambda: self._open.get(client) is trail)
+        if self._open.get(client) is trail:
+            self.end(client)
+
+
+async def outlast(
+    host: TrailsHost,
+    since: Marks,
+    going_on: Callable[[], bool],
+    told: Callable[[str, int], None] | None = None,
+) -> None:
+    """Ask these nodes until each has sent this one what it had for it, or is gone, and take it out then.
+
+    `told` gets the number up to which a node had published when it was asked.
+    """
+    body = body_of(Fence(host.name))
+
+    async def ask(name: str, incarnation: int) -> None:
+        try:
+            if host.is_member(name, incarnation):
+                fenced = read_body(await host.ask(name, "fence", body), Fenced)
+                if told is not None:
+                    told(name, fenced.number)
+                if not fenced.handed:
+                    return
+            since.pop(name, None)
+        except ClusterError:
+            pass  # it is asked again
+
+    while since and going_on():
+        await asyncio.gather(*(ask(name, incarnation) for name, (incarnation, _) in since.items()))
+        if since:
+            await asyncio.sleep(AGAIN_S)
