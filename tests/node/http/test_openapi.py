@@ -10,9 +10,10 @@ import pytest
 
 from penstock.node.http import openapi
 from penstock.node.http.access import ACCESS_ROUTES
-from penstock.node.http.channels import CHANNEL_ROUTES
+from penstock.node.http.channels.routes import CHANNEL_ROUTES
 from penstock.node.http.guard import OPEN
 from penstock.node.http.lists import LIST_ROUTES
+from penstock.node.http.notify import ROUTES as NOTIFY_ROUTES
 from penstock.node.http.routes import API
 from penstock.node.http.routes import ROUTES as NODE_ROUTES
 from penstock.node.http.traffic import TRAFFIC_ROUTES
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DOCUMENT = openapi.document()
-ROUTES = (*NODE_ROUTES, *TRAFFIC_ROUTES, *ACCESS_ROUTES, *CHANNEL_ROUTES, *LIST_ROUTES)
+ROUTES = (*NODE_ROUTES, *TRAFFIC_ROUTES, *ACCESS_ROUTES, *CHANNEL_ROUTES, *LIST_ROUTES, *NOTIFY_ROUTES)
 
 
 def references(found: Any) -> Iterator[str]:

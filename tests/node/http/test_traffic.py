@@ -1,4 +1,4 @@
-"""What is being published, as the API shows it: topics, retained messages, attributes, single messages."""
+"""Traffic as the API shows it: topics, retained messages, attributes, single messages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ import aiohttp
 import pytest
 
 from penstock import limits
-from penstock.model.event import Event
-from penstock.node.http.traffic import _attributes
-from penstock.policy import paths
-from penstock.policy.attributes import read
-from penstock.policy.nodes import PayloadFormat
+from penstock.node.http import traffic
 from tests.kit.http_node import Running, running
 
 if TYPE_CHECKING:
@@ -89,21 +85,6 @@ async def test_attributes_are_found_with_their_kinds_and_ranges() -> None:
         assert (pulse["least"], pulse["most"], pulse["events"]) == (71, 71, found["events"])
 
 
-@pytest.mark.parametrize("payload", [b'{"$a": {"x\\"y": [1, 2]}, "b.c": 1}', b"17.5", b"[1, 2]"])
-def test_paths_are_those_that_policies_read(payload: bytes) -> None:
-    event = Event("t", payload, ts_us=1)
-    found = _attributes([event], 1.0)
-    assert found.attributes
-    for row in found.attributes:
-        assert read(event, paths.parse(row.path), PayloadFormat.AUTO) is not None
-
-
-def test_payloads_without_attributes_are_counted_and_depth_is_bounded() -> None:
-    deep = b'{"a":' * 40 + b"1" + b"}" * 40
-    found = _attributes([Event("t", deep, ts_us=1), Event("t", b"\x00\xff", ts_us=2)], 1.0)
-    assert (found.events, found.undecoded, found.attributes) == (2, 2, ())
-
-
 async def batch(answer: aiohttp.ClientResponse) -> dict[str, Any]:
     async with asyncio.timeout(120):
         while not (line := await answer.content.readline()).startswith(b"data: "):
@@ -112,7 +93,10 @@ async def batch(answer: aiohttp.ClientResponse) -> dict[str, Any]:
     return found
 
 
-async def test_messages_come_as_they_are_published_after_the_retained_ones() -> None:
+async def test_messages_come_as_they_are_published_after_the_retained_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(traffic, "BEAT_S", 0.5)  # when a viewer that has left is noticed
     async with running() as node, aiohttp.ClientSession() as session:
         node.broker.publish("a/kept", b"before", retain=True)
         async with session.get(f"{node.url}/api/v1/messages?filter=a/%23") as answer:

@@ -268,7 +268,7 @@ def test_what_a_killed_node_left_is_cleared_away(tmp_path: Path, caplog: pytest.
 
     run(test())
     assert [path.name for path in folder.iterdir()] == ["mine.txt"]
-    assert f"{left}: was left unfinished and is deleted" in caplog.text
+    assert f"{left}: unfinished file deleted" in caplog.text
 
 
 def test_a_reader_gets_what_was_just_recorded(tmp_path: Path) -> None:
@@ -319,6 +319,26 @@ def test_a_file_is_deleted_only_when_every_pipeline_has_read_it(
     slow.unlink()
     assert len(record.record(events[4:], finish=False).deleted) == 2
     assert len(files(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("newest", "next_"),
+    [
+        ("events-29990101T000000.999999Z.parquet", "events-29990101T000001.000000Z.parquet"),
+        ("events-copy.parquet", None),  # not the recorder's own
+        ("events-99991231T235959.999999Z.parquet", None),  # nothing is later
+    ],
+)
+def test_a_clock_that_is_set_back_names_no_file_before_others(
+    tmp_path: Path, newest: str, next_: str | None
+) -> None:
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    (folder / newest).write_bytes(b"")
+    record = RecordFiles(folder, EVENTS, rotate_events=1, keep_bytes=1 << 20)
+    record.record([Event("ward/1", b"x", ts_us=1)], finish=False)
+    (made,) = {path.name for path in files(tmp_path)} - {newest}
+    assert next_ is None or made == next_
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ NODE = whole_node()
 
 
 def parts(table: Table) -> list[object]:
-    """What the figures of a table are taken from."""
+    """The sources of a table's figures."""
     return list(table.shown(NODE)) if table.row_labels else [value_at(table.part, NODE)]
 
 

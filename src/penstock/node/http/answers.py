@@ -28,7 +28,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     status: int
     detail: str
-    """What was wrong, and what to do about it."""
+    """Says what was wrong, and what to do about it."""
     where: str = ""
     """The parameter, header or field of the body that is wrong."""
     policy: dict[str, Any] | None = None
@@ -78,6 +78,27 @@ class Cluster(msgspec.Struct, frozen=True):
     status: ClusterStatus | None = None
 
 
+class DrainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node is to send its clients to others, or to stop doing so."""
+
+    node: str = ""
+    """Name of the node; empty: the one that is asked."""
+    undo: bool = False
+    """Whether the node is to take clients again."""
+    rate: Annotated[int, msgspec.Meta(ge=1, le=limits.CLUSTER_DRAIN_MOST)] = limits.CLUSTER_DRAIN_RATE
+    """Clients per second."""
+    leave: bool = False
+    """Whether the node then leaves the cluster and stops."""
+
+
+class Drained(msgspec.Struct, frozen=True):
+    """A node has taken the order."""
+
+    node: str
+    clients: int
+    """Its attached clients at the moment."""
+
+
 class Streams(msgspec.Struct, frozen=True):
     """A page of the reliable streams, those in trouble first, and all neighbours."""
 
@@ -90,7 +111,7 @@ class Streams(msgspec.Struct, frozen=True):
     node: str = ""
     """Name of this node in the tree of nodes."""
     faults: tuple[str, ...] = ()
-    """What does not work: logs, the file of places."""
+    """Parts that do not work: logs, the file of places."""
 
 
 class Timeline(msgspec.Struct, frozen=True, gc=False):
@@ -126,7 +147,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     explanation: list[str] = []
     warnings: list[str] = []
     error: str = ""
-    """What is wrong with the policy; empty: nothing."""
+    """The mistake in the policy; empty: there is none."""
     facts: dict[str, Any] | None = None
     """The error in parts: problem, path, line, column, allowed, near."""
     text: str = ""
@@ -177,7 +198,7 @@ class LevelEffect(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tried(msgspec.Struct, frozen=True, gc=False):
-    """What a policy would have done to the collected events in one queue."""
+    """The effect that a policy would have had on the collected events in one queue."""
 
     name: str
     events: int
@@ -187,7 +208,7 @@ class Tried(msgspec.Struct, frozen=True, gc=False):
     topics: int
     levels: tuple[LevelEffect, ...]
     filters: tuple[FilterStatus, ...]
-    """What each filter did when packed at the highest level."""
+    """Events that each filter saw and dropped in a pack at the highest level."""
     items: tuple[dict[str, Any], ...]
     """The first events and digests of the queue after the highest level, in order."""
     items_total: int
@@ -219,6 +240,6 @@ class Farewell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
-    """What was done."""
+    """Confirms a request: `done` says what was done, or found to be so."""
 
     done: str

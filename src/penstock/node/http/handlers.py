@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from penstock import limits
-from penstock.errors import PenstockError, PolicyError, RequestRefused
+from penstock.errors import ClusterError, PenstockError, PolicyError, RequestRefused
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.topics import check_filter, check_topic
 from penstock.node.http import answers, guard
@@ -109,6 +109,21 @@ class Handlers:
         status = self._watch.status().cluster
         return json_answer(answers.Cluster(enabled=status is not None, status=status))
 
+    async def drain(self, request: web.Request) -> web.Response:
+        """Have a node of the cluster send its clients away, or take them again."""
+        asked = await body_of(request, answers.DrainRequest)
+        cluster = self._observed.cluster
+        if cluster is None:
+            raise RequestRefused(HTTPStatus.CONFLICT, "this node belongs to no cluster")
+        try:
+            name, clients = await cluster.drain(
+                asked.node, undo=asked.undo, rate=asked.rate, leave=asked.leave
+            )
+        except ClusterError as error:
+            raise RequestRefused(HTTPStatus.CONFLICT, str(error), where="node") from None
+        self._watch.changed()
+        return json_answer(answers.Drained(name, clients))
+
     async def streams(self, request: web.Request) -> web.Response:
         """Answer with a page of reliable streams, those in trouble first, and all neighbours."""
         offset, limit = page_of(request)
@@ -175,12 +190,17 @@ class Handlers:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def healthy(self, _: web.Request) -> web.Response:
-        """Answer at all: the event loop turns."""
+        """Answer 200: a node that answers has an event loop that turns."""
         return json_answer(answers.Done("running"))
 
     async def ready(self, _: web.Request) -> web.Response:
         """Answer whether all parts work; a disk that is full, for instance, is not ready."""
-        faults = len(self._watch.status().faults)
+        status = self._watch.status()
+        if status.cluster is not None and status.cluster.draining:
+            raise RequestRefused(
+                HTTPStatus.SERVICE_UNAVAILABLE, "draining: this node sends its clients to other nodes"
+            )
+        faults = len(status.faults)
         if faults:
             raise RequestRefused(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"faults: {faults}; with the token {API}/status lists them"

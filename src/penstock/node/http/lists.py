@@ -12,7 +12,7 @@ from aiohttp import web
 from penstock import limits
 from penstock.core.channels.watch_list import Watch, read_watches
 from penstock.errors import ChannelError, RequestRefused
-from penstock.node.http.channels import refused, switched_on
+from penstock.node.http.channels.handlers import refused, switched_on
 from penstock.node.http.replies import body_of, json_answer
 from penstock.node.http.routes import API, Route
 

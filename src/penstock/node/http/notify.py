@@ -1,26 +1,41 @@
-"""Notifications over HTTP: feeds and the hub, open to everybody, and the notify routes of the API."""
+"""Notifications over HTTP: feeds and the hub, open to everybody; callbacks for hubs; the notify routes."""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 from aiohttp import web
 
+from penstock import limits
 from penstock.core.channels.address import canonical
-from penstock.core.channels.websub import link_header
+from penstock.core.channels.websub import FORM_TYPE, link_header
 from penstock.errors import ChannelError, RequestRefused
-from penstock.node.http.replies import json_answer, page_of
+from penstock.node.channels.websub import PATH
+from penstock.node.http.answers import Done
+from penstock.node.http.replies import body_of, in_time, json_answer, page_of
 from penstock.node.http.routes import API, PAGE, Parameter, Route
 from penstock.node.notify import status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.node.channels.websub import WebSubSubscriber
     from penstock.node.notify.service import NotifyService
 
+
 _WHO: Final = Parameter("who", "a subscriber with its kind in front, as xmpp:ann@example.org")
+
+
+class TestRecipient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who is sent a test."""
+
+    __test__ = False  # it is no test of pytest's
+    who: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)]
+    """With its kind in front, as webhook:https://example.org/hook."""
+
 
 ROUTES: Final = (
     Route(
@@ -37,6 +52,14 @@ ROUTES: Final = (
         about="who is told of which page",
         answer=(status.NotifySubscribers,),
         parameters=(Parameter("search", "text within subscriber or URL; case does not matter"), *PAGE),
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/notify/test",
+        handler="notify_test",
+        about="send a test to a subscriber, or to somebody who may become one",
+        body=TestRecipient,
+        answer=(Done,),
     ),
     Route(
         method="GET",
@@ -118,7 +141,7 @@ class NotifyHandlers:
 
     async def hub(self, request: web.Request) -> web.Response:
         """Take a request to the node's WebSub hub."""
-        from penstock.node.http.websub import hub_form  # noqa: PLC0415  # most nodes are no hub
+        from penstock.node.http.notify import hub_form  # noqa: PLC0415  # most nodes are no hub
 
         hub = self._notify.hub
         if hub is None:
@@ -151,6 +174,15 @@ class NotifyHandlers:
                 len(found), offset, page, tuple(kind for kind in self._notify.kinds if kind != "hub")
             )
         )
+
+    async def notify_test(self, request: web.Request) -> web.Response:
+        """Send a test."""
+        asked = await body_of(request, TestRecipient)
+        try:
+            said = await self._notify.test(asked.who, url=str(request.url.origin()))
+        except ChannelError as error:
+            raise _unprocessable(error, where="who") from None
+        return json_answer(Done(said))
 
     async def webhook_key(self, request: web.Request) -> web.Response:
         """Answer with the key by which the receiver of a webhook checks signatures."""
@@ -199,3 +231,57 @@ def is_known(if_none_match: str, etag: str) -> bool:
     """Whether the client has the document already (RFC 9110, 13.1.2)."""
     tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
     return etag in tags or "*" in tags
+
+
+class HubCallbacks:
+    """Passes what hubs send on to the subscriber. The last part of a callback URL says which page it is."""
+
+    def __init__(self, subscriber: WebSubSubscriber) -> None:
+        self._subscriber = subscriber
+
+    def routes(self) -> list[web.RouteDef]:
+        """Make the routes; they need no token, since hubs know none."""
+        path = f"{PATH}/{{word}}"
+        return [web.get(path, self.verify, allow_head=False), web.post(path, self.push)]
+
+    async def verify(self, request: web.Request) -> web.Response:
+        """Answer a hub that verifies a request, or denies it."""
+        return web.Response(text=self._subscriber.verify(request.match_info["word"], request.query))
+
+    async def push(self, request: web.Request) -> web.Response:
+        """Take what changed on a page, at most WEBSUB_PUSH_BYTES."""
+        word = request.match_info["word"]
+        self._subscriber.check_push(word)  # before megabytes are read in vain
+        body = await in_time(_pushed(request))
+        signed = self._subscriber.push(
+            word,
+            body,
+            content_type=request.headers.get("Content-Type", ""),
+            signature=request.headers.get("X-Hub-Signature", ""),
+        )
+        # Section 8.1: a wrong signature is ignored, and the sender cannot tell that from success.
+        return web.Response(status=HTTPStatus.OK if signed else HTTPStatus.ACCEPTED)
+
+
+async def _pushed(request: web.Request) -> bytes:
+    body = bytearray()
+    async for piece in request.content.iter_any():
+        body += piece
+        if len(body) > limits.WEBSUB_PUSH_BYTES:
+            raise RequestRefused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {limits.WEBSUB_PUSH_BYTES} bytes are taken"
+            )
+    return bytes(body)
+
+
+async def hub_form(request: web.Request) -> dict[str, str]:
+    """Read the form of a request to the node's hub."""
+    if request.content_type != FORM_TYPE:
+        raise RequestRefused(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body should be {FORM_TYPE}", where="Content-Type"
+        )
+    try:
+        form = await in_time(request.post())
+    except (ValueError, LookupError) as error:
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, f"the form cannot be read: {error}") from None
+    return {name: value for name, value in form.items() if isinstance(value, str)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ import msgspec
 
 from penstock.node.http.access import ACCESS_ROUTES
 from penstock.node.http.answers import Problem
-from penstock.node.http.channels import CHANNEL_ROUTES
+from penstock.node.http.channels.routes import CHANNEL_ROUTES
 from penstock.node.http.lists import LIST_ROUTES
 from penstock.node.http.notify import ROUTES as NOTIFY_ROUTES
 from penstock.node.http.routes import ROUTES
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
 _ALL: Final = (*ROUTES, *TRAFFIC_ROUTES, *ACCESS_ROUTES, *CHANNEL_ROUTES, *LIST_ROUTES, *NOTIFY_ROUTES)
 
 
+@cache  # made when somebody asks: most nodes are never asked, and it takes as long as the rest of a start
+def encoded() -> bytes:
+    """Return the document as JSON, as it is served at /api/v1/openapi.json."""
+    return msgspec.json.encode(document())
+
+
 def document() -> dict[str, Any]:
-    """Return the document that is served at /api/v1/openapi.json."""
+    """Make the document of all routes."""
     kinds = [kind for route in _ALL for kind in (*route.answer, route.body) if kind is not None]
     unique: list[type[msgspec.Struct]] = list(dict.fromkeys([*kinds, Problem]))
     references, components = msgspec.json.schema_components(

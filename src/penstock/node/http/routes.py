@@ -143,6 +143,14 @@ ROUTES: Final = (
         answer=(answers.Cluster,),
     ),
     Route(
+        method="POST",
+        path=f"{API}/cluster/drain",
+        handler="drain",
+        about="have a node of the cluster send its clients to others, take them again, or leave and stop",
+        body=answers.DrainRequest,
+        answer=(answers.Drained,),
+    ),
+    Route(
         method="GET",
         path=f"{API}/history",
         handler="history",
@@ -235,7 +243,7 @@ ROUTES: Final = (
         method="GET",
         path=READY,
         handler="ready",
-        about="200 while the node can do all that it is asked, else 503; needs no token",
+        about="200 while the node can do all that it is asked and takes clients, else 503; needs no token",
         answer=(answers.Done,),
     ),
 )

@@ -9,23 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, cast
 
-import msgspec
 from aiohttp import web
 
 from penstock import limits
-from penstock.errors import NodeError
+from penstock.errors import NodeError, RequestRefused
 from penstock.model.host import is_loopback
 from penstock.node.access.unfinished import UnfinishedConnections
 from penstock.node.broker.listeners import cannot_listen
 from penstock.node.broker.websocket import http_log
 from penstock.node.http import openapi
 from penstock.node.http.access import ACCESS_ROUTES, AccessHandlers
-from penstock.node.http.channels import CHANNEL_ROUTES, ChannelHandlers
+from penstock.node.http.channels.handlers import ChannelHandlers
+from penstock.node.http.channels.routes import CHANNEL_ROUTES
 from penstock.node.http.guard import OPEN, Guard
 from penstock.node.http.handlers import Handlers
 from penstock.node.http.lists import LIST_ROUTES, ListHandlers
+from penstock.node.http.notify import ROUTES as NOTIFY_ROUTES
 from penstock.node.http.notify import NotifyHandlers
 from penstock.node.http.routes import API, ROUTES
 from penstock.node.http.traffic import TRAFFIC_ROUTES, TrafficHandlers
@@ -163,8 +165,12 @@ async def start_http(
     history: History | None = None,
     channels: ChannelService | None = None,
     notify: NotifyService | None = None,
+    reload: Callable[[], bool] = lambda: False,
 ) -> HttpServer:
-    """Start the server; NodeError if the port cannot be opened, or others could reach it without a token."""
+    """Start the server; NodeError if the port cannot be opened, or others could reach it without a token.
+
+    `reload` has the node read its configuration again; False: it has a problem, and nothing changed.
+    """
     http = config.http
     if not http.token and not is_loopback(http.host):
         raise NodeError(
@@ -178,7 +184,7 @@ async def start_http(
     tables = (
         (ROUTES, handlers),
         (TRAFFIC_ROUTES, TrafficHandlers(observed.broker, watch)),
-        (ACCESS_ROUTES, AccessHandlers(observed.broker)),
+        (ACCESS_ROUTES, AccessHandlers(observed.broker, token=lambda: guard.token, reload=reload)),
         (CHANNEL_ROUTES, ChannelHandlers(channels, changed=watch.changed)),
         (LIST_ROUTES, ListHandlers(channels, changed=watch.changed)),
     )
@@ -186,9 +192,7 @@ async def start_http(
         for route in table:
             app.router.add_route(route.method, route.path, getattr(answering, route.handler))
     app.router.add_routes(_open_routes(channels, notify))
-    app.router.add_get(
-        f"{API}/openapi.json", _fixed(msgspec.json.encode(openapi.document()), "application/json")
-    )
+    app.router.add_get(f"{API}/openapi.json", _api_document)
     for path, file in OPEN.items():
         app.router.add_get(path, _fixed(file.read_bytes(), _KINDS[file.name.rpartition(".")[2]]))
     # The node itself handles signals (service.py): aiohttp must not replace its handlers.
@@ -216,11 +220,25 @@ def _open_routes(channels: ChannelService | None, notify: NotifyService | None) 
     found = []
     if notify is not None:
         found += NotifyHandlers(notify).routes()
+    else:
+        found += [web.route(each.method, each.path, _no_notifications) for each in NOTIFY_ROUTES]
     if channels is not None and channels.hub_subscriber is not None:
-        from penstock.node.http.websub import HubCallbacks  # noqa: PLC0415  # most nodes ask no hub
+        from penstock.node.http.notify import HubCallbacks  # noqa: PLC0415  # most nodes ask no hub
 
         found += HubCallbacks(channels.hub_subscriber).routes()
     return found
+
+
+async def _api_document(_: web.Request) -> web.Response:
+    return web.Response(body=openapi.encoded(), content_type="application/json", charset="utf-8")
+
+
+async def _no_notifications(_: web.Request) -> web.Response:
+    raise RequestRefused(
+        HTTPStatus.CONFLICT,
+        "notifications are off: switch on channels, and a transport in the section `notify` of the "
+        "configuration",
+    )
 
 
 def _fixed(body: bytes, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -10,34 +10,26 @@ import asyncio
 from collections import deque
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import web
 
 from penstock import limits
 from penstock.errors import RequestRefused
-from penstock.model.values import number, value
 from penstock.mqtt.topics import check_filter
 from penstock.node.http import guard
 from penstock.node.http.replies import checked, json_answer, number_of, page_of
 from penstock.node.http.routes import API, PAGE, Parameter, Route
-from penstock.node.http.trial import collected_copies, payload_text
-from penstock.policy.attributes import decoded
-from penstock.policy.nodes import PayloadFormat
+from penstock.node.http.trial import Attributes, attributes_of, collected_copies, payload_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.model.event import Event
-    from penstock.model.values import Value
     from penstock.node.broker.broker import Broker
     from penstock.node.observe.watch import Watch
 
-DEPTH: Final = 4
-"""Nested objects in which attributes are looked for: `a.b.c.d`."""
-EXAMPLES: Final = 3
-"""Texts that are shown of an attribute."""
 BATCH_S: Final = 0.25
 """Between two batches of messages: faster than anybody reads."""
 BEAT_S: Final = 15
@@ -88,29 +80,6 @@ class RetainedMessages(msgspec.Struct, frozen=True, gc=False):
     total: int
     offset: int
     retained: tuple[RetainedRow, ...]
-
-
-class AttributeRow(msgspec.Struct, frozen=True, gc=False):
-    """An attribute that policies can use, as it was found in events."""
-
-    path: str
-    kind: str
-    """number, text, true or false, list, or mixed."""
-    events: int
-    """Events that have it."""
-    least: float | None
-    most: float | None
-    examples: tuple[str, ...]
-
-
-class Attributes(msgspec.Struct, frozen=True, gc=False):
-    """Attributes of the events that were published while they were watched; most frequent first."""
-
-    seconds: float
-    events: int
-    undecoded: int
-    """Events whose payload has no attributes."""
-    attributes: tuple[AttributeRow, ...]
 
 
 class MessageRow(msgspec.Struct, frozen=True, gc=False):
@@ -228,7 +197,7 @@ class TrafficHandlers:
             events, spent_s = await collected_copies(
                 self._broker, filter_, events=limits.HTTP_ATTRIBUTE_EVENTS, seconds=seconds
             )
-        return json_answer(await asyncio.to_thread(_attributes, events, spent_s))
+        return json_answer(await asyncio.to_thread(attributes_of, events, spent_s))
 
     async def messages(self, request: web.Request) -> web.StreamResponse:
         """Send messages as they are published, until the viewer leaves."""
@@ -349,80 +318,3 @@ def _message(event: Event, *, retained: bool) -> MessageRow:
 def _asked(request: web.Request) -> tuple[str, int]:
     filter_ = checked(check_filter, request.query.get("filter", "#"), where="filter").filter
     return filter_, max(1, number_of(request, "seconds", default=1, most=limits.HTTP_WATCH_S))
-
-
-# -- attributes ----------------------------------------------------------------------------------------------
-
-
-class _Found:
-    """Kinds and values of one attribute in the events seen so far."""
-
-    def __init__(self) -> None:
-        self.events = 0
-        self.kinds: set[str] = set()
-        self.least: float | None = None
-        self.most: float | None = None
-        self.examples: dict[str, None] = {}
-
-    def see(self, found: Value) -> None:
-        """Note the value of one event."""
-        self.events += 1
-        figure = number(found)
-        self.kinds.add(_kind(found))
-        if figure is not None:
-            self.least = figure if self.least is None else min(self.least, figure)
-            self.most = figure if self.most is None else max(self.most, figure)
-        elif len(self.examples) < EXAMPLES:
-            self.examples[payload_text(str(found).encode())] = None
-
-
-def _kind(found: Value) -> str:
-    if isinstance(found, bool):
-        return "true or false"
-    if isinstance(found, tuple):
-        return "list"
-    return "text" if isinstance(found, str) else "number"
-
-
-def _attributes(events: list[Event], spent_s: float) -> Attributes:
-    known: dict[str, _Found] = {}
-    undecoded = 0
-    for event in events:
-        some = False
-        for path, found in _values(decoded(event, PayloadFormat.AUTO), ()):
-            some = True
-            if path in known or len(known) < limits.HTTP_ATTRIBUTES:
-                known.setdefault(path, _Found()).see(found)
-        undecoded += not some
-    rows = [
-        AttributeRow(
-            path=path,
-            kind=next(iter(one.kinds)) if len(one.kinds) == 1 else "mixed",
-            events=one.events,
-            least=one.least,
-            most=one.most,
-            examples=tuple(one.examples),
-        )
-        for path, one in known.items()
-    ]
-    rows.sort(key=lambda row: (-row.events, row.path))
-    return Attributes(round(spent_s, 3), len(events), undecoded, tuple(rows))
-
-
-def _values(raw: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
-    """Yield the values of a payload with their paths as policies write them."""
-    if isinstance(raw, dict):
-        if len(names) < DEPTH:
-            for name, inner in raw.items():
-                if isinstance(name, str) and name:
-                    yield from _values(inner, (*names, name))
-        return
-    found = value(raw)
-    path = ".".join(map(_segment, names)) if names else "$value"
-    if found is not None and len(path) <= limits.PATH_CHARACTERS:
-        yield path, found
-
-
-def _segment(name: str) -> str:
-    plain = not any(each in name for each in '."') and not name.startswith("$")
-    return name if plain else '"' + name.replace('"', '""') + '"'

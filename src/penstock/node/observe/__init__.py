@@ -1,4 +1,4 @@
-"""What can be known about a running node: one snapshot, and everything that is made from it.
+"""Figures of a running node: one snapshot, and everything that is made from it.
 
 status.py      the snapshot of the whole node: the broker's, and one of each part that is on
 rows.py        the snapshot as people look at it: totals, clients, subscriptions, those in trouble first

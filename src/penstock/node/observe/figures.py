@@ -1,4 +1,4 @@
-"""How a number of a snapshot becomes a metric and a $SYS topic; `tables` says which numbers do.
+"""Makes metrics and $SYS topics of the numbers of a snapshot that `tables` lists.
 
 A figure names a field of its part by a path of attributes. How the value becomes a number:
 
@@ -36,7 +36,7 @@ class Figure:
     topic: str
     """End of the topic; empty: it is not published."""
     about: str = ""
-    """What the number means: the help text of the metric."""
+    """Says what the number means: the help text of the metric."""
     kind: Literal["gauge", "counter"] = "gauge"
     label: str = ""
     """Label that tells numbers of the same metric apart; empty: the metric has one number."""

@@ -82,7 +82,7 @@ class Overview(msgspec.Struct, frozen=True, gc=False):
     store: StoreStatus | None = None
     """Figures of the store; None if nothing is kept on disk."""
     faults: tuple[str, ...] = ()
-    """What does not work at the moment: the disk, the recorder, a control table, a stream."""
+    """Parts that do not work at the moment: the disk, the recorder, a control table, a stream."""
     parts: tuple[str, ...] = ()
     """Parts of the node that are on: channels, cluster, flows, notify, recorder, streams, tables."""
 
@@ -127,7 +127,7 @@ class SubscriptionRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
-    """What a live view shows; sent once a second."""
+    """The rows that a live view shows; sent once a second."""
 
     overview: Overview
     clients: tuple[ClientRow, ...]

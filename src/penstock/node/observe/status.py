@@ -81,6 +81,14 @@ class FlowsPart(Part["FlowsStatus"], Protocol):
         ...
 
 
+class ClusterPart(Part["ClusterStatus"], Protocol):
+    """The cluster."""
+
+    async def drain(self, node: str, *, undo: bool, rate: int, leave: bool) -> tuple[str, int]:
+        """Have a node send its clients away; returns its name and its clients. ClusterError if it cannot."""
+        ...
+
+
 class NotifyPart(Protocol):
     """The notifications."""
 
@@ -101,7 +109,7 @@ class Observed:
     streams: Part[StreamsStatus] | None = None
     tables: list[TableFollower] = field(default_factory=list)
     """Control tables that the node follows."""
-    cluster: Part[ClusterStatus] | None = None
+    cluster: ClusterPart | None = None
 
     def status(self) -> NodeStatus:
         """Take a snapshot of all parts."""

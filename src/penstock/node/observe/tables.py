@@ -1,4 +1,4 @@
-"""Which numbers of a snapshot are metrics and $SYS topics: one table for each part of the snapshot.
+"""Lists the numbers of a snapshot that are metrics and $SYS topics: one table for each part of the snapshot.
 
 A line has the field, the metric (empty: none), the topic (empty: none) and what the number means.
 """
@@ -323,6 +323,18 @@ _CLUSTER: Final = Table(
         gauge("events.in_flight", "events_in_flight", "in-flight", "Events on their way, not acknowledged"),
         counter("events.received", "events_received", "received", "Events from other nodes"),
         gauge("balanced", "balanced", "", "1 if every event for other nodes is accounted for"),
+        gauge("sessions.rooted", "sessions_rooted", "rooted", "Sessions that this node knows the holder of"),
+        gauge("sessions.standby", "sessions_standby", "standby", "Sessions of nodes that are away"),
+        *by(
+            "how",
+            counter("sessions.came", "moves", "came", "Clients that moved, by how their sessions went"),
+            counter("sessions.went", "moves", "went"),
+            counter("sessions.recalled", "moves", "recalled"),
+            counter("sessions.alone", "moves", "alone"),
+        ),
+        counter(
+            "sessions.abandoned", "moves_abandoned", "", "Events that waited where a client is no longer"
+        ),
         gauge("faults", "faults", "faults", "What does not work: nodes that are away, or cannot be joined"),
     ),
     metrics="cluster_",
@@ -341,7 +353,10 @@ _LINK: Final = Table(
         counter("events.digested", "digested", "", "Events dropped because the link's queue was full"),
         counter("events.received", "received", "", "Events from the other node"),
         counter("resent", "resent", "", "Frames sent again"),
+        counter("forwarded", "forwarded", "", "Frames of further nodes passed on to the other node"),
         counter("damaged", "damaged", "", "Frames and items of the other node that were refused"),
+        gauge("split", "split", "", "1 if private queues wait, packed by the receivers' policies"),
+        counter("splits", "splits", "", "Times that the shared queue was split into private ones"),
         gauge("round_trip_us", "round_trip_seconds", "", "Smoothed time until a frame is acknowledged"),
     ),
     metrics="cluster_link_",

@@ -3,7 +3,7 @@
 import { confirmed, get, post } from "./ask.js";
 import { bytes, duration, plural, whole } from "./figures.js";
 import { changes } from "./deltas.js";
-import { picker } from "./picker.js";
+import { picker, ruleOf } from "./picker.js";
 import { $, h, keyed, tone, write } from "./write.js";
 
 const SHOWN = 50;
@@ -19,7 +19,10 @@ async function showChannels() {
   const wanted = $("channel-search").value.trim();
   const tag = $("channel-tag").value;
   const found = await get(`/channels?${new URLSearchParams({ limit: SHOWN, search: wanted, tag })}`);
-  if (!found.enabled) return;
+  if (!found.enabled) {
+    write($("channels-none"), "Channels are off at this node: penstock up --channels starts one that polls pages.");
+    return;
+  }
   const { status, total, channels } = found;
   rows = channels;
   offerTags(found.tags);
@@ -138,10 +141,32 @@ function showDetails(line, row) {
     (found) => makeMuted(row.url, found), () => {});
   const history = line.querySelector(".history");
   if (known.deltas.length) {
-    keyed(history, known.deltas, ({ version }) => String(version), changes, () => {});
+    keyed(history, versionsOf(known), ({ version }) => String(version),
+      (version) => makeVersion(row.url, version), (element, { version }) => showVersion(element, version, known));
   } else if (!history.querySelector(".empty")) {
     history.replaceChildren(h("p", { class: "empty" }, "Nothing so far."));
   }
+}
+
+/** The changes of a page, newest first, and the version before all of them, if it is known. */
+function versionsOf({ deltas }) {
+  const before = deltas.at(-1).old_version;
+  return before ? [...deltas, { version: before, first: true }] : deltas;
+}
+
+function makeVersion(url, delta) {
+  const button = h("button", { type: "button", class: "restore", "aria-label": `Restore version ${delta.version}`,
+    onclick: () => restore(url, delta.version) }, "Restore");
+  return delta.first ? h("article", { class: "delta" }, h("h4", {}, "Before these changes", button)) : changes(delta, button);
+}
+
+function showVersion(element, version, { channel }) {
+  element.querySelector(".restore").hidden = version === channel.version;
+}
+
+async function restore(url, version) {
+  if (await confirmed("Restore this version?", `${url} is compared with version ${version} from now on, and its subscribers are told.`,
+    "Restore")) await act("/channels/restore", { url, version });
 }
 
 /** A muted place: its line with the part that keeps changing marked, the evidence, and a button to hear of it. */
@@ -175,10 +200,11 @@ $("channel-form").addEventListener("submit", async (event) => {
   const selector = $("channel-css").value.trim();
   try {
     const tags = tagsOf($("channel-tags").value);
-    const { channel } = await post("/channels/add", { url, ...(selector ? { rules: { css: [selector] } } : {}),
-      ...(tags.length ? { tags } : {}) });
+    const rules = { ...(selector ? { [ruleOf(selector)]: [selector] } : {}), ...($("channel-render").checked ? { render: true } : {}) };
+    const { channel } = await post("/channels/add", { url, ...(Object.keys(rules).length ? { rules } : {}), ...(tags.length ? { tags } : {}) });
     say(`${channel.url} is watched.`, "good");
     $("channel-url").value = $("channel-css").value = $("channel-tags").value = "";
+    $("channel-render").checked = false;
   } catch (error) {
     say(error.message, "bad");
   }
@@ -201,7 +227,8 @@ async function pick(button, url) {
   try {
     const [{ lines, total }, { rules }] = await Promise.all([
       get(`/channels/lines?url=${encodeURIComponent(url)}`), get(`/channels/one?url=${encodeURIComponent(url)}`)]);
-    box.replaceChildren(...picker({ lines, total, rules, use: (changed) => act("/channels/add", { url, rules: changed }) }));
+    box.replaceChildren(...picker({ lines, total, rules, use: (changed) => act("/channels/add", { url, rules: changed }),
+      attempt: (tried) => post("/channels/try", { url, rules: tried }) }));
   } catch (error) {
     say(error.message, "bad");
   }

@@ -9,6 +9,8 @@ import { $, h, keyed, tone, write } from "./write.js";
 const open = new Set(); // clients with details shown
 const LABELS = ["", "State", "Queue", "Level", "Oldest", "Latency p99", "Dropped by filter", "Digests", "Delivered"];
 
+const NOBODY = "No client is connected. In a terminal, penstock sub '#' is one; any MQTT client will do.";
+
 export const page = {
   name: "clients",
   title: "Clients",
@@ -24,7 +26,7 @@ function showClients() {
   const total = state.search ? state.found?.total ?? 0 : overview.attached + overview.detached;
   const some = `${whole.format(rows.length)} of ${whole.format(total)}, those behind first`;
   $("clients-none").hidden = rows.length > 0;
-  write($("clients-none"), state.search ? "No client matches." : "No clients.");
+  write($("clients-none"), state.search ? "No client matches." : NOBODY);
   write($("clients-count"), rows.length < total ? some : plural(total, "client"));
   const lines = rows.flatMap((client) => (open.has(client.client_id) ? [[client, false], [client, true]] : [[client, false]]));
   keyed($("client-rows"), lines, ([client, details]) => JSON.stringify([client.client_id, details]),

@@ -4,9 +4,9 @@ import { get } from "./ask.js";
 import { bytes, duration, plural, whole } from "./figures.js";
 import { $, columns, h, rows, table, write } from "./write.js";
 
-const NODE = [["Node", "who"], ["State", ""], ["Zone", ""], ["Clients connect to", "topic"], ...columns(["Version"], ["Up", "Clients"])];
+const NODE = [["Node", "who"], ["State", ""], ["Zone", ""], ["Clients connect to", "topic"], ...columns(["Version"], ["Up", "Clients", "Sessions", "Root of", "Moved here", "Moved away"])];
 const LINK = [["Link to", "who"], ...columns(["State"], ["Wants", "Queued", "In flight", "Handed", "Digested", "Abandoned", "Received", "Resent", "Round trip"])];
-const STATES = { joining: "warn", away: "bad" };
+const STATES = { joining: "warn", draining: "warn", away: "bad" };
 const FATES = [["handed", "delivered"], ["digested", "digested"], ["queued", "queued"], ["in_flight", "counted"], ["abandoned", "abandoned"]];
 
 export const page = { name: "cluster", title: "Cluster", part: "cluster", build, show };
@@ -23,7 +23,8 @@ function build(box) {
       h("p", { class: "beside" }, "Events for other nodes, summed over all nodes. What other nodes tell is some seconds old.")),
     h("section", { id: "cluster-members", class: "card", "aria-labelledby": "cluster-nodes-title" },
       h("div", { class: "head" }, h("h2", { id: "cluster-nodes-title" }, "Nodes"), h("span", { id: "cluster-count", class: "count" })),
-      table("cluster-nodes", NODE)),
+      table("cluster-nodes", NODE),
+      h("p", { id: "cluster-sessions", class: "beside" })),
     h("section", { id: "cluster-others", class: "card", "aria-labelledby": "cluster-links-title" },
       h("div", { class: "head" }, h("h2", { id: "cluster-links-title" }, "Links of this node"), h("span", { id: "cluster-here", class: "count" })),
       table("cluster-links", LINK),
@@ -56,20 +57,35 @@ function showAccount({ total, balanced }) {
   });
 }
 
-function showNodes({ cluster, node, incarnation, zone, clients, load, members }, { now_us, version }) {
-  const own = { name: node, own: true, state: "here", incarnation, zone, clients, load, version };
+function showNodes({ cluster, node, incarnation, zone, clients, load, sessions, draining, members }, { now_us, version }) {
+  const own = { name: node, own: true, state: draining ? "draining" : "here", incarnation, zone, clients, load, sessions, version };
   const here = 1 + members.filter(({ state }) => state !== "away").length;
   write($("cluster-count"), `${whole.format(here)} of ${plural(1 + members.length, "node")} here · cluster ${cluster}`);
   rows($("cluster-nodes"), [own, ...members], NODE, (row) => [
     row.own ? `${row.name} (this one)` : row.name,
-    row.own ? row.state : `${row.state} for ${duration(row.since_us)}`,
+    row.own || row.state === "here" ? row.state : `${row.state} for ${duration(row.since_us)}`,
     row.zone || "–",
     row.clients.join(", ") || "–",
     row.version || "–",
     // By its own clock: another machine's may be ahead.
     row.state === "away" ? "–" : duration(Math.max(0, now_us - row.incarnation)),
-    row.state === "here" ? whole.format(row.load) : "–",
+    ...(row.state === "here" || row.state === "draining"
+      ? [row.load, row.sessions.held, row.sessions.rooted, row.sessions.came, row.sessions.went].map((count) => whole.format(count))
+      : Array(5).fill("–")),
   ], 1, ({ state }) => STATES[state] ?? null);
+  write($("cluster-sessions"), sessionsOf([sessions, ...members.map((row) => row.sessions)]));
+}
+
+/** The sessions of all nodes in a sentence, with what became of those whose node did not answer. */
+function sessionsOf(figures) {
+  const total = (name) => figures.reduce((sum, row) => sum + row[name], 0);
+  const lost = total("recalled") + total("alone");
+  const moved = total("came") ? `${plural(total("came"), "client")} moved with everything that waited` : "No client has moved with its session";
+  return `${plural(total("held"), "session")} at all nodes. ${moved}`
+    + (lost ? `, ${whole.format(lost)} without an answer of the node before` : "")
+    + (total("standby") ? `, ${plural(total("standby"), "session")} kept for nodes that are away` : "")
+    + (total("abandoned") ? `; ${plural(total("abandoned"), "event")} abandoned` : "")
+    + ". A root knows at which node a session is.";
 }
 
 function showLinks({ links, address }) {
@@ -81,10 +97,11 @@ function showLinks({ links, address }) {
   rows($("cluster-links"), links, LINK, linkCells, 1, ({ connected }) => (connected ? null : "bad"));
 }
 
-function linkCells({ name, connected, filters, events, queued_bytes, in_flight_bytes, resent, damaged, round_trip_us }) {
+function linkCells({ name, connected, filters, events, queued_bytes, in_flight_bytes, resent, damaged, round_trip_us, split, via, private: queues }) {
+  const state = queues.map(({ filter, level, events: { queued } }) => `${filter || "no policy"}: ${whole.format(queued)}${level ? ` at level ${level}` : ""}`);
   return [
-    name, connected ? "up" : "away", plural(filters, "filter"),
-    waiting(events.queued, queued_bytes), waiting(events.in_flight, in_flight_bytes),
+    name, (connected ? "up" : "away") + (via.length ? ` · via ${via.join(" → ")}` : "") + (split ? " · split" : ""), plural(filters, "filter"),
+    waiting(events.queued, queued_bytes) + (state.length ? ` (${state.slice(0, 3).join(", ")}${state.length > 3 ? " …" : ""})` : ""), waiting(events.in_flight, in_flight_bytes),
     ...[events.handed, events.digested, events.abandoned, events.received].map((count) => whole.format(count)),
     plural(resent, "frame") + (damaged ? ` · ${whole.format(damaged)} damaged` : ""),
     round_trip_us ? duration(round_trip_us) : "–",

@@ -6,10 +6,12 @@ const LINES = 40; // of one change; the rest is counted
 
 const when = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
-export function changes(delta) {
+/** A change; `extra` are elements beside its time, such as a button. */
+export function changes(delta, ...extra) {
   const title = h("h4", {}, h("time", { datetime: new Date(delta.at_us / 1_000).toISOString() },
-    when.format(new Date(delta.at_us / 1_000))));
-  return h("article", { class: "delta" }, title, ...(delta.items.length ? items(delta) : lines(delta)));
+    when.format(new Date(delta.at_us / 1_000))), ...extra);
+  const restored = delta.restored ? [h("p", { class: "beside" }, `Version ${delta.restored} was restored.`)] : [];
+  return h("article", { class: "delta" }, title, ...restored, ...(delta.items.length ? items(delta) : lines(delta)));
 }
 
 function items({ items: found }) {

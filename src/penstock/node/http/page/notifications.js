@@ -6,6 +6,13 @@ import { $, h, keyed, tone, write } from "./write.js";
 
 const SHOWN = 100;
 const KINDS = { webhook: "URL that takes a POST", xmpp: "ann@example.org", apprise: "name of a target", feed: "name of a reader" };
+const SETTINGS = {
+  webhook: ["Programs get a signed POST.", "notify:\n  webhook: {enabled: true}\n"],
+  xmpp: ["People get a message in their chat.", "notify:\n  xmpp: {jid: penstock@example.org, password_file: xmpp-password}\n"],
+  apprise: ["E-mail, and services such as Telegram, Slack, ntfy or Matrix.",
+    "notify:\n  apprise:\n    targets:\n      - {name: mail, url: 'mailto://user:password@example.org'}\n"],
+  feed: ["Feed readers fetch an Atom feed.", "notify:\n  feeds: {enabled: true}\n"],
+};
 const LABELS = ["", "Page", "Policy", "State", ""];
 
 export const page = { name: "notifications", title: "Notifications", part: "notify", build, show };
@@ -21,7 +28,8 @@ function build(box) {
         h("label", { class: "wide" }, h("span", { class: "unseen" }, "Address"), h("input", { id: "told-who", required: "", maxlength: "4000",
           spellcheck: "false", autocomplete: "off" })),
         h("label", { class: "wide" }, "of ", h("input", { id: "told-url", type: "url", required: "", maxlength: "2048", autocomplete: "off", placeholder: "URL of a page or feed" })),
-        h("button", { class: "main", type: "submit" }, "Subscribe")),
+        h("button", { class: "main", type: "submit" }, "Subscribe"),
+        h("button", { id: "told-test", type: "button", onclick: test }, "Send a test")),
       h("p", { id: "told-said", class: "said", role: "status" }),
       h("table", { class: "clients" }, h("thead", {}, h("tr", {}, ...["Subscriber", "Page", "Policy", "State", ""].map((head) =>
         h("th", { scope: "col" }, head || h("span", { class: "unseen" }, "Actions"))))), h("tbody", { id: "told-rows" })),
@@ -29,7 +37,7 @@ function build(box) {
     h("section", { class: "card", "aria-labelledby": "ways-title" },
       h("div", { class: "head" }, h("h2", { id: "ways-title" }, "Transports")),
       h("div", { id: "ways" }),
-      h("p", { class: "beside" }, "Transports are switched on in the section notify: of penstock.yaml.")));
+      h("div", { id: "ways-off" })));
   $("told-form").addEventListener("submit", subscribe);
   $("told-kind").addEventListener("change", hint);
 }
@@ -45,6 +53,7 @@ async function show() {
   $("notify-fault").hidden = !status.fault;
   write($("notify-fault"), status.fault);
   offerKinds(found.kinds);
+  showOff(found.kinds);
   showSubscribers(found);
   keyed($("ways"), Object.entries(status.transports), ([kind]) => kind,
     ([kind]) => h("div", {}, h("h3", {}, kind), h("p", { class: "mono" })),
@@ -74,7 +83,10 @@ function showSubscribers({ total, subscribers }) {
 
 function make({ who, url }) {
   return h("tr", {}, ...LABELS.slice(0, 4).map((label, n) => h("td", { "data-label": label || null, class: n < 2 ? "topic" : "" })),
-    h("td", { class: "do" }, h("button", { type: "button", onclick: () => end(who, url) }, "End")));
+    h("td", { class: "do" },
+      ...(who.startsWith("feed:") ? [] : [h("button", { type: "button", "aria-label": `Send a test to ${who}`,
+        onclick: () => act("/notify/test", { who }) }, "Test"), " "]),
+      h("button", { type: "button", onclick: () => end(who, url) }, "End")));
 }
 
 async function end(who, url) {
@@ -85,6 +97,18 @@ async function end(who, url) {
 async function subscribe(event) {
   event.preventDefault();
   await act("/channels/subscribe", { who: `${$("told-kind").value}:${$("told-who").value.trim()}`, url: $("told-url").value.trim() });
+}
+
+async function test() {
+  if ($("told-who").reportValidity()) await act("/notify/test", { who: `${$("told-kind").value}:${$("told-who").value.trim()}` });
+}
+
+/** What to put into penstock.yaml for transports that are off; their settings have secrets, so they are not changed here. */
+function showOff(kinds) {
+  keyed($("ways-off"), Object.entries(SETTINGS).filter(([kind]) => !kinds.includes(kind)), ([kind]) => kind,
+    ([kind, [about, text]]) => h("details", {}, h("summary", {}, `${kind}: off. ${about}`),
+      h("pre", { class: "answer", tabindex: "0", "aria-label": `Settings of ${kind}` }, text),
+      h("p", { class: "beside" }, "Put this into penstock.yaml, and start the node again.")), () => {});
 }
 
 async function act(path, body) {

@@ -74,7 +74,7 @@ function showOverview(node) {
       node.rates.counted ? `${rate(node.rates.counted)} not in digests` : "told in digests"],
     ["queued", "Queued", whole.format(account.queued),
       `in ${whole.format(node.waiting)} of ${whole.format(node.subscriptions)} queues`],
-    ["behind", "Behind", whole.format(node.behind), "taking nothing now", node.behind ? "warn" : null],
+    ["behind", "Behind", whole.format(node.behind), node.behind ? "taking nothing now" : "all keep up", node.behind ? "warn" : null],
     ["retained", "Retained", whole.format(node.retained), bytes(node.retained_bytes)],
     ["refused", "Refused", whole.format(refused.reduce((sum, [, count]) => sum + count, 0)),
       refused.sort((a, b) => b[1] - a[1]).slice(0, 1).map(([why]) => why).join() || "nothing so far"],

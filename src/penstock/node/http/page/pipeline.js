@@ -60,8 +60,9 @@ function showChange(box, { name, version, fault, note, added, removed, changed, 
   keyed(list, examples.map((text, n) => ({ text, key: `${n} ${text}` })), ({ key }) => key, ({ text }) => h("li", {}, marked(text)), () => {});
 }
 
-/** A row with + or - before it was added or removed; other rows were changed. */
-function marked(text) {
+/** A row with + or - before it was added or removed; other rows were changed. The node writes a line break as \n. */
+function marked(row) {
+  const text = row.replaceAll("\\n", "\n").trimEnd().replace("\n → ", "\n→ ");
   if (text.startsWith("+ ")) return h("ins", {}, text.slice(2));
   if (text.startsWith("- ")) return h("del", {}, text.slice(2));
   return text;

@@ -83,7 +83,7 @@ function drawSeries() {
   const known = series?.at_us.length > 0;
   $("charts").hidden = !known;
   $("timeline-none").hidden = known;
-  write($("timeline-none"), state.chosen ? "No history of this subscription yet." : "Choose a subscription.");
+  write($("timeline-none"), state.chosen ? "No history of this subscription yet." : "No client subscribes yet.");
   if (known) charts.show(series, Number($("span").value));
 }
 
