@@ -1,4 +1,4 @@
-"""What a client has of a stream it does not hand out again; who gets the one copy of a message."""
+"""A client hands out each message of a stream once; which subscription gets the one copy."""
 
 from __future__ import annotations
 

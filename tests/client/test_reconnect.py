@@ -19,7 +19,7 @@ from penstock.mqtt.packets.connect import Connack
 from penstock.mqtt.packets.packet import encode
 from penstock.node.access.gate import Gate
 from penstock.node.config.schema import Config, User
-from tests.kit.breakable_link import apart, way
+from tests.kit.breakable_link import apart, attached, away, back, way
 from tests.kit.passwords import cheap
 from tests.kit.peer import node
 from tests.kit.vitals import VITALS, accounted, events, pulse, url
@@ -29,24 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from typing import Any
 
-    from tests.kit.breakable_link import Way
     from tests.kit.peer import Running
-
-
-async def away(running: Running, found: Way, far: Client) -> None:
-    """The way is closed, and both ends have noticed."""
-    found.shut()
-    await until(lambda: not far.connected)
-    await until(lambda: "far" not in attached(running))
-
-
-async def back(found: Way, far: Client) -> None:
-    found.open = True
-    await until(lambda: far.connected)
-
-
-def attached(running: Running) -> list[str]:
-    return [each.client_id for each in running.broker.status().clients if each.state == "attached"]
 
 
 def in_flight(running: Running) -> int:

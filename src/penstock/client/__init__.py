@@ -5,10 +5,12 @@ subscription.py  Subscription: an asynchronous iterator over events and digests,
 subscribing.py   SUBSCRIBE and UNSUBSCRIBE requests that wait for the node's answer
 message.py       checks what a program publishes and makes a PUBLISH packet of it
 sending.py       outgoing messages: sent, waiting in a bounded buffer, or packed into digests
+receiver_policy.py  packs by the policy of the receivers, which the node tells
 receiving.py     hands incoming messages to subscriptions; stops reading while the program is behind
 receipts.py      messages not acknowledged yet; positions in reliable streams
 buffer.py        bounded queue that reports what it drops
 reconnect.py     connects again after a loss and carries the session over
+nodes.py         the nodes it may connect to: lists of addresses, and servers that a node names
 connection.py    one MQTT connection: packets, keep alive, CONNECT and DISCONNECT
 transport.py     addresses (mqtt://, mqtts://, ws://, wss://) and byte links to them
 statistics.py    snapshots for `statistics()`

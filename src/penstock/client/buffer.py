@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from penstock.core.queues import BoundedQueue, QueueStatistics
+    from penstock.core.queues import BoundedQueue, PackingQueue, QueueStatistics
     from penstock.model.event import Item
     from penstock.model.instant import Instant
 
@@ -38,6 +38,13 @@ class Buffer(Generic[T]):
             return []
         self._dropped = self.queue.dropped
         alive = {id(each) for each in self.queue.items()}
+        return [self._owed.pop(key) for key in [key for key in self._owed if key not in alive]]
+
+    def use(self, queue: PackingQueue, *, now_us: Instant) -> list[T]:
+        """Go on with another queue, which takes over the items; return the values of those it dropped."""
+        items, self.queue, self._dropped = self.queue.take(), queue, 0
+        queue.absorb(items, now_us=now_us)
+        alive = {id(each) for each in queue.items()}
         return [self._owed.pop(key) for key in [key for key in self._owed if key not in alive]]
 
     def take(self) -> tuple[Item, T | None] | None:

@@ -8,11 +8,14 @@ subscription.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from penstock import limits
 from penstock.client.message import message
+from penstock.client.nodes import Nodes, read_addresses
+from penstock.client.receiver_policy import ReceiverPolicy
 from penstock.client.receiving import Receiver
 from penstock.client.reconnect import ConnectOptions, Keeper
 from penstock.client.sending import Published, Sender
@@ -26,7 +29,6 @@ from penstock.client.subscription import (
     plan_of,
     told,
 )
-from penstock.client.transport import read_address
 from penstock.core.queues import QueueOptions
 from penstock.errors import BufferFull, ClientError, ConnectionLost, InputError
 from penstock.mqtt.packets.connect import Connect
@@ -76,6 +78,7 @@ class Client:
         reconnect: bool = True,
         reconnect_most_s: float = limits.RECONNECT_MOST_S,
         send_policy: Policy | str | None = None,
+        receivers_of: str | None = None,
         send_events: int = limits.QUEUE_EVENTS,
         send_bytes: int = limits.QUEUE_BYTES,
         packet_bytes: int = limits.MQTT_PACKET_BYTES,
@@ -83,7 +86,9 @@ class Client:
     ) -> None:
         """Check the arguments; `connect` or `async with` connects.
 
-        * `url`: the node, as `mqtt://host:1883`, `mqtts://`, `ws://` or `wss://`.
+        * `url`: the node, as `mqtt://host:1883`, `mqtts://`, `ws://` or `wss://`; or several of one cluster,
+          as `mqtt://a,b:1884`. The client keeps to the one that answers, tries the next when that one is
+          down or refuses, and follows a node that names another server.
         * `client_id`: name of the client at the node; a random one if omitted.
         * `user`, `password`: for nodes with users.
         * `tls`: the certificates to trust, for `mqtts://` and `wss://`; those of the system if omitted.
@@ -98,6 +103,9 @@ class Client:
           one twice as long.
         * `send_policy`: which messages may be dropped when more wait to be sent than `send_events` and
           `send_bytes` allow; without a policy `publish` waits instead.
+        * `receivers_of`: in place of a `send_policy`, a topic filter: the node tells the policy of those who
+          receive its topics, and the client packs by it if all have the same one and receive everything
+          there. Such a client publishes on these topics alone, and nothing retained.
         * `packet_bytes`: largest packet that is accepted.
         * `topic_aliases`: send numbers instead of topics, both ways: fewer bytes on a slow link, more work
           for the node.
@@ -124,8 +132,10 @@ class Client:
                 topic_alias_maximum=limits.MQTT_TOPIC_ALIASES if topic_aliases else None,
             ),
         )
+        if receivers_of is not None and send_policy is not None:
+            raise InputError("a client has a send_policy of its own, or that of its receivers_of; not both")
         way = ConnectOptions(
-            address=read_address(url),
+            nodes=Nodes(read_addresses(url)),
             connect=connect,
             tls=tls,
             packet_bytes=packet_bytes,
@@ -141,6 +151,7 @@ class Client:
             options=QueueOptions(capacity_events=send_events, capacity_bytes=send_bytes),
             plan=None if send_policy is None else plan_of(send_policy),
         )
+        self._policy = None if receivers_of is None else ReceiverPolicy(receivers_of, self._sender.pack_by)
         self._asking = SubscribeRequests(session, self._receiver)
         self._keeper = Keeper(
             way, session=session, sender=self._sender, receiver=self._receiver, asking=self._asking
@@ -159,6 +170,11 @@ class Client:
         """Whether the client has a connection at this moment."""
         return self._keeper.connection is not None
 
+    @property
+    def address(self) -> str:
+        """Address of the node that the client is connected to, or was last."""
+        return str(self._keeper.address)
+
     async def __aenter__(self) -> Self:
         await self.connect()
         return self
@@ -172,15 +188,36 @@ class Client:
         Raises Unreachable if nothing answers and ConnectRefused if the node refuses; neither is retried.
         """
         await self._keeper.connect()
+        if self._policy is not None:
+            await self._policy.start(partial(self.subscribe, qos=1))
 
     async def close(self) -> None:
         """Send what waits, for CLIENT_CLOSE_S at most, then disconnect.
 
         Messages that are not sent are counted as `abandoned` in `statistics()`.
         """
+        if self._policy is not None:
+            await self._policy.stop()
         await self._keeper.close()
 
-    def _check(self) -> None:
+    async def move(self, url: str) -> None:
+        """Go to another node of the cluster; session, subscriptions and what waits come along.
+
+            await client.move("mqtt://10.0.0.2:1883")
+
+        If that node does not let the client in, the client goes to one of its list, or back; `address` says
+        where it is. Raises InputError for a wrong address, ConnectionLost if the client is closed or has
+        given up.
+        """
+        (address,) = found if len(found := read_addresses(url)) == 1 else (None,)
+        if address is None or address.secure != self._keeper.address.secure:
+            raise InputError(f"'{url}': one address, with TLS if this client came with it, and else without")
+        self._check()
+        await self._keeper.move(address)
+
+    def _check(self, packet: Publish | None = None) -> None:
+        if packet is not None and self._policy is not None:
+            self._policy.check(packet)
         over = self._keeper.over
         if over is not None:
             raise ConnectionLost(str(over), reason=getattr(over, "reason", None))
@@ -232,7 +269,7 @@ class Client:
         done: asyncio.Future[Published] | None = (
             asyncio.get_running_loop().create_future() if packet.qos else None
         )
-        self._check()
+        self._check(packet)
         if not self._sender.offer(packet, done):
             await self._offer_later(packet, done)
         if done is None:
@@ -278,7 +315,7 @@ class Client:
             content_type=content_type,
             expiry_s=expiry_s,
         )
-        self._check()
+        self._check(packet)
         if not self._sender.offer(packet, None):
             where = "the node is slow" if self.connected else "there is no connection"
             raise BufferFull(

@@ -108,7 +108,11 @@ class Connection:
             raise
         if connack.reason:
             self._link.abort()
-            raise ConnectRefused(self._refusal(connack), reason=connack.reason)
+            raise ConnectRefused(
+                self._refusal(connack),
+                reason=connack.reason,
+                elsewhere=connack.properties.server_reference or "",
+            )
         if self._over is not None:
             raise self._over
         if not self.rules.aliases_in.maximum:
@@ -167,7 +171,12 @@ class Connection:
     def _dismissed(self, packet: Disconnect) -> None:
         said = packet.properties.reason_string
         problem = f"{self._address}: the node ended it: {explained(packet.reason)}"
-        self._end(ConnectionLost(f"{problem}: {said}" if said else problem, reason=packet.reason))
+        elsewhere = packet.properties.server_reference or ""
+        self._end(
+            ConnectionLost(
+                f"{problem}: {said}" if said else problem, reason=packet.reason, elsewhere=elsewhere
+            )
+        )
 
     def pause(self) -> None:
         """Stop reading: messages wait at the node, whose queue has the policy."""

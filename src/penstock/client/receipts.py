@@ -1,4 +1,4 @@
-"""Which received messages the program has taken: acknowledgements, and positions in reliable streams.
+"""Received messages that the program has not taken yet: acknowledgements, and positions in reliable streams.
 
 A QoS 1 message that was not acknowledged when a connection broke comes again over the next connection. It
 is still in the buffer then, or was taken meanwhile: it is not handed out twice. A message of a reliable

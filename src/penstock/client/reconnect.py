@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from dataclasses import dataclass
+from itertools import chain
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +14,7 @@ from msgspec.structs import replace
 
 from penstock import limits
 from penstock.client.connection import Connection
+from penstock.client.nodes import ELSEWHERE, FINAL
 from penstock.core.backoff import pauses_s
 from penstock.errors import ClientError, ConnectionLost, ConnectRefused
 from penstock.mqtt.codes import Reason
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator
 
+    from penstock.client.nodes import Nodes
     from penstock.client.receiving import Receiver
     from penstock.client.sending import Sender
     from penstock.client.subscribing import SubscribeRequests
@@ -33,21 +37,6 @@ if TYPE_CHECKING:
     from penstock.mqtt.sessions.client import ClientSession
 
 log = logging.getLogger(__name__)
-
-FINAL: Final = frozenset(
-    {
-        Reason.UNSUPPORTED_VERSION,
-        Reason.CLIENT_ID_NOT_VALID,
-        Reason.BAD_USER_NAME_OR_PASSWORD,
-        Reason.NOT_AUTHORIZED,
-        Reason.BANNED,
-        Reason.BAD_AUTHENTICATION_METHOD,
-        Reason.USE_ANOTHER_SERVER,
-        Reason.SERVER_MOVED,
-        Reason.SESSION_TAKEN_OVER,
-    }
-)
-"""Reason codes after which connecting again would fail in the same way."""
 
 BLAME: Final = frozenset(
     {
@@ -72,9 +61,9 @@ _ENDING: Final = Properties(session_expiry_s=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """How a client connects."""
+    """Settings of a client's connections."""
 
-    address: Address
+    nodes: Nodes
     connect: Connect
     tls: ssl.SSLContext | None
     packet_bytes: int
@@ -108,9 +97,22 @@ class Keeper:
         self.connections = 0
         self.resumed = 0
         self._lost = asyncio.Event()
+        self._there = asyncio.Event()
+        """Whether there is a connection, or will be none any more."""
         self._task: asyncio.Task[None] | None = None
         self._blamed = 0
         """How many connections in a row the node has ended because of what the client sent."""
+        self._elsewhere = ""
+        """Servers that the node named when it ended the last connection, or where the program wants to go."""
+        self._asked = False
+        """Whether the program wants to go there."""
+        self._hops: deque[float] = deque(maxlen=limits.CLIENT_HOPS)
+        """When the client last followed a node's word without a pause."""
+
+    @property
+    def address(self) -> Address:
+        """The node that has answered last; before that the first of the list."""
+        return self._way.nodes.present
 
     @property
     def begun(self) -> bool:
@@ -125,21 +127,38 @@ class Keeper:
         self._task.add_done_callback(self._kept)
 
     async def _attach(self) -> None:
+        """Connect to the first node that lets this client in; raises ClientError if none does."""
+        elsewhere, self._elsewhere = self._elsewhere, ""
+        attempt = self._way.nodes.attempt(elsewhere)
+        for address in attempt:
+            try:
+                await self._attach_to(address)
+            except ClientError as error:
+                if len(self._way.nodes) > 1 or isinstance(error, ConnectRefused):
+                    log.info("%s", error)
+                attempt.failed(address, error)
+            else:
+                return
+        raise attempt.error()
+
+    async def _attach_to(self, address: Address) -> None:
         connect = self._way.connect
         if self.connections:
             # clean_start applies to the first connection only: later ones resume the session.
             connect = replace(connect, clean_start=not connect.properties.session_expiry_s)
-        connection = Connection(connect, self, self._way.address, packet_bytes=self._way.packet_bytes)
+        connection = Connection(connect, self, address, packet_bytes=self._way.packet_bytes)
         connack = await connection.open(tls=self._way.tls)
         again = self._session.resume(
             session_present=connack.session_present,
             window=min(connection.rules.window, _WINDOW),
             maximum=limits.MQTT_RECEIVE_MAXIMUM,
         )
+        self._way.nodes.answered(address)
         self.connection = connection
         self.connections += 1
         self.resumed += connack.session_present
         self._lost.clear()
+        self._there.set()
         self._receiver.attach(connection, session_present=connack.session_present)
         self._asking.renew(connection, session_present=connack.session_present)
         self._sender.attach(connection, again)
@@ -155,10 +174,11 @@ class Keeper:
             # Only a long connection resets the pauses: a node may accept each connection and drop it at once.
             if loop.time() - since_s > self._way.pause_most_s:
                 pauses = self._pauses()
-            for pause_s in pauses:
+            for pause_s in chain((0.0,), pauses) if self._may_hop() else pauses:
                 if self.over is not None:
                     return
-                log.warning("connecting again in %.1f s", pause_s)
+                if pause_s:
+                    log.warning("connecting again in %.1f s", pause_s)
                 await asyncio.sleep(pause_s)
                 try:
                     await self._attach()
@@ -169,8 +189,20 @@ class Keeper:
                 except ClientError as error:
                     log.warning("%s", error)
                 else:
-                    log.info("connected to %s", self._way.address)
+                    log.info("connected to %s", self._way.nodes.present)
                     break
+
+    def _may_hop(self) -> bool:
+        """Whether to go to the servers that the node has named at once: not if nodes send it round."""
+        if self._asked or not self._elsewhere:
+            asked, self._asked = self._asked, False
+            return asked
+        now_s = asyncio.get_running_loop().time()
+        hops = self._hops
+        if len(hops) == hops.maxlen and now_s - hops[0] < limits.CLIENT_HOPS_S:
+            return False
+        hops.append(now_s)
+        return True
 
     def _pauses(self) -> Iterator[float]:
         most_s = self._way.pause_most_s
@@ -207,15 +239,34 @@ class Keeper:
 
     def gone(self, error: ConnectionLost) -> None:
         """Handle the loss of the connection: give up, or let the task connect again."""
-        self.connection = None
-        self._sender.detach()
-        self._receiver.detach()
+        self._detach()
         self._blamed += error.reason in BLAME
-        if not self._way.reconnect or error.reason in FINAL or self._blamed >= BLAMED:
+        moved = error.reason in ELSEWHERE and bool(error.elsewhere or len(self._way.nodes) > 1)
+        self._elsewhere = error.elsewhere if moved else ""
+        final = error.reason in FINAL and not moved
+        if not self._way.reconnect or final or self._blamed >= BLAMED:
             self._fail(error)
         else:
             log.warning("%s", error)
         self._lost.set()
+
+    def _detach(self) -> None:
+        self.connection = None
+        self._there.clear()
+        self._sender.detach()
+        self._receiver.detach()
+
+    async def move(self, address: Address) -> None:
+        """Leave the present node for another one; raises the error for which the client has given up."""
+        connection = self.connection
+        self._elsewhere, self._asked = str(address), True
+        if connection is not None:
+            self._detach()
+            self._lost.set()
+            await connection.close(Disconnect())
+        await self._there.wait()
+        if self.over is not None:
+            raise self.over
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -224,6 +275,7 @@ class Keeper:
         if self.over is not None:
             return
         self.over = error
+        self._there.set()
         self._sender.abandon(error)
         self._receiver.end(error)
         self._asking.give_up(error, closed=False)
@@ -242,6 +294,7 @@ class Keeper:
         connection, self.connection = self.connection, None
         if self.over is None:
             closed = self.over = ConnectionLost("this client is closed")
+            self._there.set()
             self._sender.abandon(closed)
             self._receiver.detach()
             self._receiver.end(None)

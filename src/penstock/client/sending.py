@@ -98,9 +98,17 @@ class Sender:
         self._qos = 0
         """Highest QoS of the waiting messages."""
         self._draining = False
-        self._published = self._sent = self._digested = 0
+        self._published = self._sent = self._digested = self._packs_before = 0
         self._expired = self._early = self._abandoned = 0
         self._acknowledged = self._refused = 0
+
+    def pack_by(self, plan: Plan | None) -> None:
+        """Pack what waits by another policy from now on; None: the buffer takes no more than it holds."""
+        self._packs = plan is not None
+        self._packs_before += self._buffer.queue.statistics().packs
+        now_us = _now_us()
+        for each in self._buffer.use(PackingQueue(plan, self._options), now_us=now_us):
+            each.answer(Published(digested=True))
 
     # -- from the program ------------------------------------------------------------------------------------
 
@@ -342,7 +350,7 @@ class Sender:
             acknowledged=self._acknowledged,
             refused=self._refused,
             in_flight=sum(each is not None for each in self._flying.values()),
-            packs=queue.packs,
+            packs=self._packs_before + queue.packs,
         )
 
 

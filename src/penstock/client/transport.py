@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 PORTS: Final = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 """Default ports by scheme."""
 
+OTHER_NAMES: Final = {"penstock": "mqtt", "penstocks": "mqtts"}
+"""Schemes under another name: an address that is plainly of a node of Penstock."""
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -55,16 +58,17 @@ def read_address(url: str) -> Address:
         port = parts.port
     except ValueError as error:
         raise InputError(f"'{url}' is not a valid address: {error}") from None
-    if parts.scheme not in PORTS or not parts.hostname:
+    scheme = OTHER_NAMES.get(parts.scheme, parts.scheme)
+    if scheme not in PORTS or not parts.hostname:
         known = ", ".join(f"{scheme}://" for scheme in PORTS)
         raise InputError(f"'{url}' should be like mqtt://127.0.0.1:1883; it begins with one of {known}")
     if parts.username is not None or parts.password is not None:
         raise InputError("an address holds no user and no password; give them as `user` and `password`")
-    web = parts.scheme in ("ws", "wss")
+    web = scheme in ("ws", "wss")
     if parts.query or parts.fragment or (parts.path.strip("/") and not web):
         raise InputError(f"'{url}' has a path or query; only ws:// and wss:// have a path, none has a query")
     path = (parts.path if parts.path.strip("/") else "/mqtt") if web else ""
-    return Address(parts.scheme, parts.hostname, port or PORTS[parts.scheme], path)
+    return Address(scheme, parts.hostname, port or PORTS[scheme], path)
 
 
 class LinkOwner(Protocol):
