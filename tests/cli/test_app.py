@@ -13,7 +13,7 @@ import pytest
 from penstock.cli.app import _hint
 from penstock.errors import ConnectRefused, PenstockError, PublishRefused, SubscribeRefused, Unreachable
 from penstock.policy.filters import CATALOGUE
-from tests.kit.command import EXAMPLES, VITALS, answer, penstock
+from tests.kit.command import EXAMPLES, VITALS, answer, answer_here, here, penstock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def events(tmp_path: Path) -> str:
 
 
 def test_try_keeps_and_digests_in_queue_order(events: str) -> None:
-    found = answer("policy", "try", VITALS, "--events", events, "--level", "2")
+    found = answer_here("policy", "try", VITALS, "--events", events, "--level", "2")
     shape = [item.get("event") or item["digest"]["count"] for item in found["items"]]
     assert shape == [4, {"pulse": 120}, {"pulse": 40}, 3, {"pulse": 130}]
     assert found["items"][0]["digest"]["attributes"]["pulse"]["mean"] == 73.25
@@ -44,13 +44,13 @@ def test_try_keeps_and_digests_in_queue_order(events: str) -> None:
 
 
 def test_try_at_level_0_changes_nothing(events: str) -> None:
-    found = answer("policy", "try", VITALS, "--events", events, "--level", "0")
+    found = answer_here("policy", "try", VITALS, "--events", events, "--level", "0")
     assert [item["event"]["pulse"] for item in found["items"]] == READINGS
     assert found["filters"] == []
 
 
 def test_try_shows_the_worst_case_as_one_digest(events: str) -> None:
-    (item,) = answer("policy", "try", VITALS, "--events", events, "--worst-case")["items"]
+    (item,) = answer_here("policy", "try", VITALS, "--events", events, "--worst-case")["items"]
     assert item["digest"]["count"] == len(READINGS)
     assert item["digest"]["causes"][0]["filter"] == "worst-case"
 
@@ -88,25 +88,25 @@ def timed(tmp_path: Path) -> list[str]:
 
 
 def test_try_with_a_drain_keeps_the_time(timed: list[str]) -> None:
-    found = answer("policy", "try", *timed, "--drain", "3/s")
+    found = answer_here("policy", "try", *timed, "--drain", "3/s")
     assert found["kept"] + found["digested"] == 12
     assert {pack["in_time"] for pack in found["packs"]} == {True}
     waits = {item["event"]["payload"]["v"]: item["waited_us"] for item in found["items"] if "event" in item}
     assert all(waits[value] < 500_000 for value in (111, 129, 110)), "urgent events go ahead"
-    slow = answer("policy", "try", *timed, "--drain", "3/s", "--capacity", "4")
+    slow = answer_here("policy", "try", *timed, "--drain", "3/s", "--capacity", "4")
     assert {pack["in_time"] for pack in slow["packs"]} == {True, False}
-    shown = penstock("policy", "try", *timed, "--drain", "3/s").stdout
+    shown = here("policy", "try", *timed, "--drain", "3/s").stdout
     assert "because an event would wait too long" in shown
     assert "= 12 events" in shown
 
 
 def test_try_without_a_drain_says_that_the_time_has_no_effect(timed: list[str]) -> None:
-    done = penstock("policy", "try", *timed, "--level", "2")
+    done = here("policy", "try", *timed, "--level", "2")
     assert "fresh: 500 ms has no effect: all events are packed at once; give a --drain" in done.stderr
     assert "kept 5 + digested 7 = 12 events" in done.stdout
-    first = answer("policy", "try", *timed, "--level", "2")["items"][:3]
+    first = answer_here("policy", "try", *timed, "--level", "2")["items"][:3]
     assert [item["event"]["payload"]["v"] for item in first] == [111, 129, 110]
-    assert answer("policy", "try", *timed, "--worst-case")["kept"] == 3
+    assert answer_here("policy", "try", *timed, "--worst-case")["kept"] == 3
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_try_without_a_drain_says_that_the_time_has_no_effect(timed: list[str]) 
     ],
 )
 def test_try_refuses_a_wrong_drain(timed: list[str], more: list[str], code: int, said: str) -> None:
-    assert said in penstock("policy", "try", *timed, *more, ok=code).stderr
+    assert said in here("policy", "try", *timed, *more, ok=code).stderr
 
 
 def test_try_prints_a_table_and_the_balance(events: str) -> None:
@@ -140,21 +140,19 @@ def test_try_prints_a_table_and_the_balance(events: str) -> None:
 def test_a_bad_line_is_named(tmp_path: Path, lines: str, complaint: str) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text(lines)
-    done = penstock("policy", "try", VITALS, "--events", str(path), ok=3)
+    done = here("policy", "try", VITALS, "--events", str(path), ok=3)
     assert complaint in done.stderr.replace("\n", " ")
     assert not done.stdout
 
 
 def test_try_names_a_level_that_is_not_there(events: str) -> None:
-    assert (
-        "has 3 levels" in penstock("policy", "try", VITALS, "--events", events, "--level", "9", ok=3).stderr
-    )
+    assert "has 3 levels" in here("policy", "try", VITALS, "--events", events, "--level", "9", ok=3).stderr
 
 
 def test_try_packs_an_empty_stream_to_nothing(tmp_path: Path) -> None:
     path = tmp_path / "empty.jsonl"
     path.write_text("")
-    assert answer("policy", "try", VITALS, "--events", str(path))["items"] == []
+    assert answer_here("policy", "try", VITALS, "--events", str(path))["items"] == []
 
 
 def test_check_accepts_every_example() -> None:
@@ -166,10 +164,10 @@ def test_check_accepts_every_example() -> None:
 def test_check_names_place_and_near_match(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("attribute: pulse\nlevels:\n  - drop: {detla: 5}\n")
-    done = penstock("policy", "check", str(path), ok=3)
+    done = here("policy", "check", str(path), ok=3)
     assert f"{path}:3:" in done.stderr.replace("\n", "")
     assert "did you mean 'delta'?" in done.stderr.replace("\n", " ")
-    (found,) = answer("policy", "check", str(path), ok=3)["policies"]
+    (found,) = answer_here("policy", "check", str(path), ok=3)["policies"]
     assert (found["error"]["line"], found["error"]["near"]) == (3, "delta")
 
 
@@ -189,9 +187,9 @@ def test_explain_speaks_of_every_level() -> None:
 @pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.iterdir()))
 def test_convert_loses_nothing(tmp_path: Path, example: str, form: str) -> None:
     there = tmp_path / f"policy.{form}"
-    penstock("policy", "convert", str(EXAMPLES / example), "--to", form, "--out", str(there))
-    straight = penstock("policy", "convert", str(EXAMPLES / example), "--to", "yaml").stdout
-    assert penstock("policy", "convert", str(there), "--to", "yaml").stdout == straight
+    here("policy", "convert", str(EXAMPLES / example), "--to", form, "--out", str(there))
+    straight = here("policy", "convert", str(EXAMPLES / example), "--to", "yaml").stdout
+    assert here("policy", "convert", str(there), "--to", "yaml").stdout == straight
 
 
 def test_the_schema_accepts_a_policy() -> None:
@@ -213,7 +211,7 @@ def test_filters_lists_the_catalogue() -> None:
         (("policy", "check", "no-such-file.yaml"), 3, "no-such-file.yaml: cannot be read: No such file"),
         (("policy", "explain", str(EXAMPLES)), 3, "cannot be read: Is a directory"),
         (("policy", "convert", VITALS, "--to", "toml"), 2, "toml"),
-        (("reproduce", "pack-fig9"), 2, "did you mean 'pack-fig8'?"),
+        (("reproduce", "pack-fig88"), 2, "did you mean 'pack-fig8'?"),
         (("reproduce", "pack-fig8", "--minutes", "1"), 2, "has no option --minutes without --live"),
         (("reproduce", "ward", "--live"), 2, "live experiment"),
         (("bench", "speed"), 2, "there is no benchmark 'speed'"),
@@ -221,7 +219,7 @@ def test_filters_lists_the_catalogue() -> None:
     ],
 )
 def test_mistakes_are_one_message(arguments: tuple[str, ...], code: int, complaint: str) -> None:
-    done = penstock(*arguments, ok=code)
+    done = here(*arguments, ok=code)
     assert complaint in " ".join(done.stderr.replace("│", " ").split())
 
 
@@ -267,7 +265,7 @@ def test_no_escape_sequence_of_a_stranger_reaches_the_terminal(tmp_path: Path) -
 
 
 def test_a_wrong_command_line_is_json_too() -> None:
-    assert "nope" in answer("bench", "nope", ok=2)["error"]["message"]
+    assert "nope" in answer_here("bench", "nope", ok=2)["error"]["message"]
 
 
 def test_version_and_help() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import argon2
 import pytest
 
-from penstock.node.config.read import read_config
-from tests.kit.command import answer, penstock
+from tests.kit.command import answer, answer_here, here, penstock
+from tests.kit.configuration import read_config
 from tests.kit.paths import ROOT
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.e2e
 def test_check_says_what_is_wrong_all_of_it(tmp_path: Path) -> None:
     path = tmp_path / "penstock.yaml"
     path.write_text("http: {prt: 1}\nbounds: {connections: 0}\n")
-    done = penstock("config", "check", str(path), ok=3)
+    done = here("config", "check", str(path), ok=3)
     assert f"{path}:1:8 http.prt: unknown setting (did you mean 'port'?)" in done.stderr
     assert f"{path}:2:23 bounds.connections: found 0; allowed: 1 or more" in done.stderr
-    found = answer("config", "check", str(path), ok=3)
+    found = answer_here("config", "check", str(path), ok=3)
     assert found["ok"] is False
     assert [(one["line"], one["path"], one["near"]) for one in found["problems"]] == [
         (1, "http.prt", "port"),
@@ -47,8 +47,8 @@ def test_check_of_the_example() -> None:
 def test_warnings_count_if_asked(tmp_path: Path) -> None:
     path = tmp_path / "penstock.yaml"
     path.write_text("http: {token: short}\n")
-    assert "http.token: fewer than 16 characters" in penstock("config", "check", str(path)).stderr
-    assert answer("config", "check", str(path), "--strict", ok=1)["ok"] is False
+    assert "http.token: fewer than 16 characters" in here("config", "check", str(path)).stderr
+    assert answer_here("config", "check", str(path), "--strict", ok=1)["ok"] is False
 
 
 def test_show_prints_what_a_node_would_run_with() -> None:
@@ -86,11 +86,11 @@ def test_passwd_prints_an_entry_that_can_be_used() -> None:
     ],
 )
 def test_passwd_refuses(arguments: list[str], stdin: str, code: int, said: str) -> None:
-    assert said in " ".join(penstock("passwd", *arguments, stdin=stdin, ok=code).stderr.split())
+    assert said in " ".join(here("passwd", *arguments, stdin=stdin, ok=code).stderr.split())
 
 
 def test_a_short_password_is_warned_of() -> None:
-    done = penstock("passwd", "--stdin", stdin="short\n")
+    done = here("passwd", "--stdin", stdin="short\n")
     assert "fewer than 8 characters" in done.stderr
     assert done.stdout.startswith("$argon2id$")
 

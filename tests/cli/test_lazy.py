@@ -78,7 +78,7 @@ def test_an_old_name_is_an_error_that_says_the_new_one(name: str) -> None:
 
 
 def completed(monkeypatch: pytest.MonkeyPatch, words: str) -> list[str]:
-    """What a shell would offer after these words."""
+    """The completions that a shell offers after these words."""
     from typer.testing import CliRunner  # noqa: PLC0415
 
     monkeypatch.setenv("COMP_WORDS", words)

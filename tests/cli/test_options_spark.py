@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "SPARK_SUBMIT_OPTS"
-QUICK = "-XX:TieredStopAtLevel=1"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
 @pytest.fixture(autouse=True)

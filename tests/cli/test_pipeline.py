@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.app import app
-from penstock.errors import InputError
+from penstock.errors import InputError, SparkFailed
 from penstock.pipeline.project.run import _alone
+from penstock.pipeline.project.runs import Run
 from penstock.pipeline.project.settings import open_project
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def test_a_folder_with_something_in_it_is_left_alone(project: Path) -> None:
         ("data: [x]\nallocation: {least_s: 100, most_s: 10}", "least_s 100 is longer than most_s 10"),
         ("data: [x]\nadvise: [{name: a, attributes: [p]}, {name: a, attributes: [q]}]", "duplicate name"),
         ("data: [x]\nadvise: [{name: a, attributes: [p], budget: 2}]", "budget"),
-        ("data: [", "expected"),
+        ("data: [x]\nkey: [", r"settings.yml: line 3: not YAML: did not find expected node content$"),
     ],
 )
 def test_wrong_settings_are_named(project: Path, text: str, said: str) -> None:
@@ -74,3 +75,32 @@ def test_no_project_and_a_second_run(project: Path, tmp_path: Path) -> None:
         pass
     assert invoke("run", str(project), "--engine", "other").exit_code == 2
     assert invoke("run", str(project), "--every", "soon").exit_code == 2
+
+
+def test_a_run_that_fails_is_told_and_tried_again_at_the_next_interval(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[Exception | Run] = [
+        SparkFailed("out of luck"),
+        Run(started_us=1, ended_us=2_000_001, engine="plain"),
+    ]
+    pauses: list[float] = []
+
+    def once(*_: object, **__: object) -> Run:
+        found = outcomes.pop(0)
+        if isinstance(found, Run):
+            return found
+        raise found
+
+    def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if not outcomes:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("penstock.pipeline.project.run.run_once", once)
+    monkeypatch.setattr("penstock.cli.pipeline.time.sleep", sleep)
+    done = invoke("run", str(project), "--every", "10m", "--json")
+    assert "out of luck; the next run is in 10m" in done.stderr
+    assert json.loads(done.stdout)["took_s"] == 2.0
+    assert len(pauses) == 2
+    assert all(0 < pause_s <= 600 for pause_s in pauses)

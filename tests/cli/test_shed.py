@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.command import VITALS, penstock
+from tests.kit.command import VITALS, here
 
 pytestmark = pytest.mark.e2e
 
@@ -26,4 +26,4 @@ GOOD = ("shed", "--in", "in", "--out", "out", "--policy", VITALS, "--key", "pati
     ],
 )
 def test_a_wrong_command_line_is_said_so(more: tuple[str, ...], code: int, said: str) -> None:
-    assert said in penstock(*GOOD, *more, ok=code).stderr
+    assert said in here(*GOOD, *more, ok=code).stderr

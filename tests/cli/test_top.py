@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from penstock.cli import terminal
 from penstock.cli.app import app
 from penstock.errors import InputError
+from penstock_lab.rigs.ports import free_port
 from tests.kit.http_node import VITALS, running
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ TOKEN = "correct-horse-battery-staple"  # noqa: S105
 
 
 async def run(*arguments: str) -> tuple[str, BaseException | None]:
-    """What the command printed, and what it raised."""
+    """The command's output, and the error it raised."""
     found = await asyncio.to_thread(CliRunner().invoke, app, ["top", *arguments])
     return found.stdout, found.exception
 
@@ -50,6 +51,18 @@ async def test_a_narrow_terminal_shows_fewer_columns(monkeypatch: pytest.MonkeyP
     assert any("a-client" in line and "behind" in line for line in lines), "name and state are always there"
     assert ("dropped by" in text) == (width >= 110)
     assert ("p99" in text) == (width >= 90)
+
+
+async def test_the_first_node_of_a_list_that_answers_is_shown() -> None:
+    async with running() as node:
+        dead = f"http://127.0.0.1:{free_port()}"
+        shown, error = await run("--node", f"{dead},{node.url}", "--json")
+        assert error is None
+        assert json.loads(shown)["slow"] == []
+    _, error = await run("--node", f"{dead},{node.url}", "--once")
+    assert isinstance(error, InputError)
+    assert "no node answers: " in str(error)
+    assert str(error).count("refused") == 2
 
 
 async def test_a_token_is_asked_for_and_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +98,8 @@ async def server(answer: bytes) -> AsyncIterator[str]:
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", "without an answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\n", "another version"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {\n\n", "another version"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "no answer"),
-        (b"", "no answer"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "is that the port of MQTT?"),
+        (b"", "is that the port of MQTT?"),
     ],
 )
 async def test_something_else_than_a_node(answer: bytes, told: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -35,23 +35,61 @@ TokenOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class ApiAddress:
-    """The URL of a node's HTTP port in parts, with the token."""
+class ApiPlace:
+    """The URL of one node's HTTP port in parts."""
 
     url: str
     secure: bool
     host: str
     port: int
     path: str
+
+
+@dataclass(slots=True)
+class ApiAddress:
+    """The HTTP ports of a node, or of several nodes of a cluster, with the token for all of them."""
+
+    places: list[ApiPlace]
+    """The first is that of the node that has answered last."""
     token: str
     ca: str = ""
 
+    @property
+    def url(self) -> str:
+        """URL of the node that requests go to."""
+        return self.places[0].url
+
+    @property
+    def path(self) -> str:
+        """The part of the URL's path before /api."""
+        return self.places[0].path
+
     def connection(self) -> HTTPConnection:
-        """Return a connection that opens with its first request."""
-        if not self.secure:
-            return HTTPConnection(self.host, self.port, timeout=SILENCE_S)
+        """Return a connection to the first node that lets one in.
+
+        With one node it opens with its first request; with several InputError says why none of them does.
+        """
+        if len(self.places) == 1:
+            return self._connection(self.places[0])
+        problems = []
+        for place in list(self.places):
+            connection = self._connection(place)
+            try:
+                connection.connect()
+            except OSError as error:
+                connection.close()
+                problems.append(f"{place.url}: {_reason(error)}")
+                continue
+            self.places.remove(place)
+            self.places.insert(0, place)
+            return connection
+        raise InputError(f"no node answers: {'; '.join(problems)}", path="--node")
+
+    def _connection(self, place: ApiPlace) -> HTTPConnection:
+        if not place.secure:
+            return HTTPConnection(place.host, place.port, timeout=SILENCE_S)
         trusted = tls_context(Path(self.ca)) if self.ca else None
-        return HTTPSConnection(self.host, self.port, timeout=SILENCE_S, context=trusted)
+        return HTTPSConnection(place.host, place.port, timeout=SILENCE_S, context=trusted)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -62,9 +100,15 @@ class ApiAddress:
 def api_address(node: str, token: str) -> ApiAddress:
     """Find the HTTP port of a node by the options --node and --token; InputError if one is wrong."""
     found = target(node, "http")
-    url = found.url
     if found.context is not None and not token:
         token = found.context.token()
+    if not (token.isascii() and token.isprintable()):
+        raise InputError("a token has only printable ASCII characters", path="--token")
+    places = [_place(url) for url in found.url.split(",")]
+    return ApiAddress(places, token, found.context.ca if found.context is not None else "")
+
+
+def _place(url: str) -> ApiPlace:
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -72,19 +116,9 @@ def api_address(node: str, token: str) -> ApiAddress:
         raise InputError(f"'{url}' is not a URL: {error}", path="--node") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InputError(f"'{url}' should be like http://127.0.0.1:8080", path="--node")
-    if not (token.isascii() and token.isprintable()):
-        raise InputError("a token has only printable ASCII characters", path="--token")
     secure = parts.scheme == "https"
     usual = 443 if secure else 80
-    return ApiAddress(
-        url=url,
-        secure=secure,
-        host=parts.hostname,
-        port=usual if port is None else port,
-        path=parts.path.rstrip("/"),
-        token=token,
-        ca=found.context.ca if found.context is not None else "",
-    )
+    return ApiPlace(url, secure, parts.hostname, usual if port is None else port, parts.path.rstrip("/"))
 
 
 def ask(where: ApiAddress, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -145,6 +179,12 @@ def refusal(answer: HTTPResponse) -> str:
 
 def unanswered(error: OSError | HTTPException, where: ApiAddress) -> InputError:
     """Return the error for a request that got no answer."""
+    if isinstance(error, BadStatusLine):  # another protocol, or an end without a word
+        return InputError(
+            "no answer in HTTP; is that the port of MQTT? --node wants that of dashboard and API here "
+            "(8080 by default)",
+            path=where.url,
+        )
     return InputError(f"no answer: {_reason(error)}; is the node up, and is --node right?", path=where.url)
 
 

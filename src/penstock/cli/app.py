@@ -37,8 +37,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Publish/subscribe for streams that outrun their readers.",
-    epilog="Also --version, --install-completion. Exit codes: 0 yes, 1 no, 2 wrong command line, "
-    "3 wrong input, 4 a program is missing.",
+    epilog="Also --version, --install-completion. Exit codes: 0 yes, 1 no, 2 wrong command, "
+    "3 wrong input, 4 program missing.",
 )
 
 

@@ -27,6 +27,19 @@ app = typer.Typer(no_args_is_help=True, help="Web pages and feeds that a running
 
 Page = Annotated[str, typer.Argument(metavar="PAGE", help="A page or feed, as https://example.org/news.")]
 
+CssOption = Annotated[
+    list[str] | None, typer.Option("--css", help="Compare only what this CSS selector finds.")
+]
+XpathOption = Annotated[
+    list[str] | None, typer.Option("--xpath", help="Compare only what this XPath expression finds.")
+]
+JsonpathOption = Annotated[
+    list[str] | None, typer.Option("--jsonpath", help="Compare only what this JSONPath finds in JSON.")
+]
+IgnoreOption = Annotated[
+    list[str] | None, typer.Option("--ignore", metavar="PATTERN", help="Leave out lines that match.")
+]
+
 CHUNK: Final = 500
 """Feeds sent in one request: the most that a node accepts."""
 
@@ -80,23 +93,18 @@ def add(
     every: Annotated[
         str | None, typer.Option("--every", metavar="TIME", help="Poll interval, as 30s; 0s: as allocated.")
     ] = None,
-    css: Annotated[
-        list[str] | None, typer.Option("--css", help="Compare only what this CSS selector finds.")
-    ] = None,
-    xpath: Annotated[
-        list[str] | None, typer.Option("--xpath", help="Compare only what this XPath expression finds.")
-    ] = None,
-    jsonpath: Annotated[
-        list[str] | None, typer.Option("--jsonpath", help="Compare only what this JSONPath finds in JSON.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="PATTERN", help="Leave out lines that match.")
-    ] = None,
+    css: CssOption = None,
+    xpath: XpathOption = None,
+    jsonpath: JsonpathOption = None,
+    ignore: IgnoreOption = None,
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="Tag the page; replaces the tags it has.")
     ] = None,
     only_additions: Annotated[
         bool, typer.Option("--only-additions", help="Ignore lines that are only removed.")
+    ] = False,
+    render: Annotated[
+        bool, typer.Option("--render", help="Run the page's scripts in a browser, and read what they leave.")
     ] = False,
     compare_last: Annotated[
         int | None,
@@ -122,6 +130,7 @@ def add(
             ("jsonpath", jsonpath),
             ("ignore", ignore),
             ("only_additions", only_additions),
+            ("render", render),
             ("compare_last", compare_last),
         )
         if found
@@ -135,6 +144,31 @@ def add(
         body["every_s"] = seconds_of(every, least_s=0)
     found = ask(api_address(node, token), "/channels/add", body)
     _print_details(found, as_json=as_json, said="is watched")
+
+
+@app.command("try")
+def try_(
+    page: Page,
+    *,
+    css: CssOption = None,
+    xpath: XpathOption = None,
+    jsonpath: JsonpathOption = None,
+    ignore: IgnoreOption = None,
+    node: ApiOption = HERE,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Show the lines that selectors find on a watched page; how it is watched stays as it is."""
+    given = (("css", css), ("xpath", xpath), ("jsonpath", jsonpath), ("ignore", ignore))
+    body = {"url": canonical(page), "rules": {name: found for name, found in given if found}}
+    found = ask(api_address(node, token), "/channels/try", body)
+    if as_json:
+        print_json(found)
+        return
+    for line in found["lines"]:
+        print_text(printable(line["text"]))
+    if len(found["lines"]) < found["total"]:
+        warn(f"the first {len(found['lines']):,} of {counted(found['total'], 'line')}")
 
 
 @app.command()
@@ -207,7 +241,24 @@ def history(
     if not found["deltas"]:
         print_text("no changes yet")
     for each in found["deltas"]:
-        print_text(change_text(msgspec.convert(each, Delta)) + "\n")
+        print_text(f"version {each['version']}, {change_text(msgspec.convert(each, Delta))}\n")
+    if found["deltas"] and found["deltas"][-1]["old_version"]:
+        print_text(f"version {found['deltas'][-1]['old_version']} was before these changes")
+
+
+@app.command()
+def restore(
+    page: Page,
+    version: Annotated[
+        int, typer.Argument(metavar="VERSION", min=1, help="A version, as `channels history` names it.")
+    ],
+    node: ApiOption = HERE,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare a page with an older version of it from now on; its subscribers are told."""
+    body = {"url": canonical(page), "version": version}
+    _done(ask(api_address(node, token), "/channels/restore", body), as_json=as_json)
 
 
 @app.command()

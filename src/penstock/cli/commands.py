@@ -61,6 +61,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
         "penstock.cli.cluster", "app", "The cluster of a running node: nodes, links, account.", OPERATE
     ),
     "config": CommandEntry("penstock.cli.config", "app", "Check and show a node's configuration.", OPERATE),
+    "users": CommandEntry("penstock.cli.users", "app", "Users and access rules of a running node.", OPERATE),
     "passwd": CommandEntry(
         "penstock.cli.passwd", "passwd", "Hash a password for an entry of `users`.", OPERATE
     ),

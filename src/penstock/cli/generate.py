@@ -109,12 +109,13 @@ def generate(
     replace = overwrite if remote else writing.prepare(path, overwrite=overwrite) or overwrite
     in_a_hurry(events=events)
     began = monotonic()
-    with (
-        progress(f"generate {name}") as step,
-        open_session(master=master, remote=remote, memory=memory, app="penstock generate") as spark,
-        watched(spark, step),
-    ):
-        written = writing.write(generator.frame(spark, recipe), path, kind=form, replace=replace)
+    with progress(f"generate {name}") as step:
+        step(0, 0, "starting Spark")
+        with (
+            open_session(master=master, remote=remote, memory=memory, app="penstock generate") as spark,
+            watched(spark, step, "writing events"),
+        ):
+            written = writing.write(generator.frame(spark, recipe), path, kind=form, replace=replace)
     seconds = monotonic() - began
     if as_json:
         print_json(

@@ -57,7 +57,7 @@ class LazyGroup(TyperGroup):
             return None, None, rest
         command = self.load(name)
         if not rest or "--help" in rest:
-            from penstock.cli.examples import illustrate  # noqa: PLC0415  # only help shows examples
+            from penstock.cli.help_text import illustrate  # noqa: PLC0415  # only help shows examples
 
             illustrate(command, name)
         convert_plainly(command, ctx)
@@ -72,7 +72,7 @@ class LazyGroup(TyperGroup):
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
         """Print the help of the program, as Typer does, which leaves the formatter empty."""
-        from penstock.cli.root_help import root_help  # noqa: PLC0415  # commands do not need it
+        from penstock.cli.help_text import root_help  # noqa: PLC0415  # commands do not need it
 
         found = self._add_plugins()
         groups = {name: entry.group for name, entry in COMMANDS.items()}

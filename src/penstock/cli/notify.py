@@ -37,6 +37,18 @@ def status(node: ApiOption = HERE, token: TokenOption = "", as_json: JsonFlag = 
         warn(printable(found["fault"]))
 
 
+@app.command("test")
+def send_test(
+    who: Annotated[str, typer.Argument(metavar="WHO", help="As xmpp:ann@example.org, webhook:https://…")],
+    node: ApiOption = HERE,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Send a test to a person or program, subscribed or not."""
+    found = ask(api_address(node, token), "/notify/test", {"who": who})
+    print_json(found) if as_json else print_text(printable(found["done"]))
+
+
 @app.command()
 def key(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A webhook's address.")],

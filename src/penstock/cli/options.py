@@ -20,6 +20,7 @@ from penstock.cli.output import warn
 from penstock.errors import InputError, MissingTool, printable
 from penstock.model.instant import to_us
 from penstock.node.config.amounts import SECONDS, quantity
+from penstock.pipeline.session import QUICK_JAVA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,9 +94,9 @@ class NodeLogin:
 
     @property
     def shown(self) -> str:
-        """The address without user and password."""
-        scheme, _, rest = self.url.partition("://")
-        return printable(f"{scheme}://{rest.rpartition('@')[2]}")
+        """The addresses without users and passwords."""
+        parts = (url.partition("://") for url in self.url.split(","))
+        return printable(",".join(f"{scheme}://{rest.rpartition('@')[2]}" for scheme, _, rest in parts))
 
     def client(self, *, session_expiry_s: int | None = None) -> Client:
         """Make a client, not connected yet."""
@@ -265,14 +266,15 @@ def need_spark() -> None:
         raise MissingTool("Spark is not installed: pip install 'penstock[spark]'")
 
 
-def in_a_hurry(*, events: int = 0, path: str | None = None) -> None:
+def in_a_hurry(*, events: int = 0, size: int = 0, path: str | None = None) -> None:
     """Before a local Spark starts for a short stream: its Java compiles quickly instead of well.
 
     Of what a command with some ten thousand events takes, a third is Java's second compiler. Spark reads the
     variable when it starts Java on this machine; a cluster does not, and what the user has set stays.
     """
-    if events <= limits.SHORT_EVENTS and (path is None or _bytes_at(path) <= limits.SHORT_BYTES):
-        os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+    found = size if path is None else _bytes_at(path)
+    if events <= limits.SHORT_EVENTS and found <= limits.SHORT_BYTES:
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JAVA)
 
 
 def _bytes_at(path: str) -> float:

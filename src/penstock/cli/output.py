@@ -1,4 +1,4 @@
-"""How commands print: results on standard output, everything else on standard error.
+"""Prints for commands: results on standard output, everything else on standard error.
 
 Nothing here needs rich, which takes longer to import than `penstock pub` takes; what does is in `terminal`.
 """

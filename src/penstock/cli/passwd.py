@@ -30,6 +30,12 @@ def passwd(
         wrong = problem_with_name(name)
         if wrong:
             raise typer.BadParameter(wrong, param_hint="NAME")
+    found = hashed(given_password(from_stdin=from_stdin))
+    print_text(found if name is None else f'- name: "{name}"\n  password: "{found}"\n')
+
+
+def given_password(*, from_stdin: bool) -> str:
+    """Ask for a password, or read it; InputError if nobody can have it, a warning if it is weak."""
     password = _from_stdin() if from_stdin else _asked()
     wrong = problem_with_password(password)
     if wrong:
@@ -37,8 +43,7 @@ def passwd(
     weak = weakness_of(password)
     if weak:
         warn(weak)
-    found = hashed(password)
-    print_text(found if name is None else f'- name: "{name}"\n  password: "{found}"\n')
+    return password
 
 
 def _from_stdin() -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, need_spark
+from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, in_a_hurry, need_spark
 from penstock.cli.output import JsonFlag, complain, print_json, print_text
 from penstock.cli.terminal import print_table, progress
 from penstock.errors import PenstockError
@@ -80,12 +80,15 @@ def run(
     """Read what is new, bring every table up to date, and give nodes new versions of control tables."""
     need_spark()
     from penstock.pipeline.project.run import ENGINES, run_once  # noqa: PLC0415  # Spark, where it is needed
+    from penstock.pipeline.project.runs import bytes_to_read  # noqa: PLC0415
     from penstock.pipeline.project.settings import open_project  # noqa: PLC0415
 
     if engine not in ENGINES:
         raise typer.BadParameter(f"--engine {engine}; allowed: {', '.join(ENGINES)}")
     pause_s = None if every is None else _pause(every)
-    open_project(folder)  # a wrong folder ends the command, a later mistake in the settings only a run of it
+    found = open_project(folder)  # a wrong folder ends the command, a later mistake only a run of it
+    if pause_s is None:  # later runs of a command that goes on may have more to do
+        in_a_hurry(size=bytes_to_read(found))
     while True:
         begun_s = time.monotonic()
         try:

@@ -244,7 +244,7 @@ class _Drained:
         return [evaluate.FilterEffect(cause, one.seen, one.dropped) for cause, one in counts.items()]
 
     def facts(self) -> dict[str, Any]:
-        """What came of it: as without a drain, with the time that each event took and the packs."""
+        """Return the result for --json: as without a drain, and the time of each event and the packs."""
         found = _tried(Packed(self._out, tuple(self._effects())), self._recorded)
         for shown, item in zip(found["items"], self._out, strict=True):
             if isinstance(item, Event):

@@ -147,7 +147,9 @@ def pub(
     if as_json:
         print_json(found)
     else:
-        answered = f", {found['acknowledged']} acknowledged" if qos else ""
+        answered = (
+            f", {found['acknowledged']} acknowledged" if qos else " (QoS 0: no answer; -q 1 waits for one)"
+        )
         nobody = f"; nobody subscribes to {found['unrouted']} of them" if found["unrouted"] else ""
         print_text(f"{found['published']} published{answered}{nobody}")
 

@@ -63,7 +63,7 @@ data: penstock-data              # sessions, retained messages, queues
 def schema(kind: Kind) -> dict[str, Any]:
     """Return the JSON Schema of configurations or of policies."""
     if kind == "penstock":
-        from penstock.node.config import json_schema as config  # noqa: PLC0415  # one of both is needed
+        from penstock.node.config import write as config  # noqa: PLC0415  # one of both is needed
 
         return config.json_schema()
     from penstock.policy import schema as policy  # noqa: PLC0415

@@ -22,7 +22,7 @@ from penstock.cli.context.target import HERE, ApiOption, StreamOption, target
 from penstock.cli.lines import local_time, payload_json, payload_text
 from penstock.cli.options import CaOption, PasswordEnvOption, UserOption, password_of, tls_context
 from penstock.cli.output import JsonFlag, print_json, print_text
-from penstock.cli.terminal import out, watching
+from penstock.cli.terminal import figure_table, out, watching
 from penstock.core.streams.ticks import TICKS_PER_S
 from penstock.errors import InputError, counted, printable
 from penstock.model.instant import duration
@@ -266,17 +266,8 @@ def _drawn(found: dict[str, Any]) -> RenderableType:
     return Group(*parts)
 
 
-def _table(title: str, texts: tuple[str, ...], figures: tuple[str, ...]) -> Table:
-    table = Table(title=title, box=None, header_style="bold cyan", pad_edge=False, title_justify="left")
-    for name in texts:
-        table.add_column(name, overflow="fold")
-    for name in figures:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def _streams(found: dict[str, Any]) -> Table:
-    table = _table(
+    table = figure_table(
         f"{counted(len(found['streams']), 'stream')} at {printable(found['node'])}",
         ("stream", "topics", "host", "state"),
         ("log", "commits", "rate", "held", "messages", "behind", "readers"),
@@ -314,7 +305,7 @@ def _more(readers: dict[str, Any]) -> str:
 
 def _consumers(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
     owned = any(one["user"] for _, one in found)
-    table = _table("consumers", ("stream", "consumer", *["user"] * owned, "state"), ("place", "behind"))
+    table = figure_table("consumers", ("stream", "consumer", *["user"] * owned, "state"), ("place", "behind"))
     for row, one in found:
         table.add_row(
             Text(printable(row["name"])),
@@ -336,7 +327,7 @@ def _behind(row: dict[str, Any], place: int) -> str:
 
 
 def _neighbours(found: list[dict[str, Any]]) -> Table:
-    table = _table(
+    table = figure_table(
         "neighbours",
         ("neighbour", "state"),
         ("queue", "sent", "received", "dropped", "reconnects"),

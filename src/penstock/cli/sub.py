@@ -156,13 +156,20 @@ def sub(
     )
     show_warnings()
     found = asyncio.run(_show(where, wanted))
-    total = found.taken + found.taken_digested
-    typer.echo(
-        f"{counted(found.taken, 'event')}, {counted(found.digests, 'digest')} of "
-        f"{found.taken_digested:,} more: {total:,} accounted for"
-        + (f"; {found.waiting:,} not shown" if found.waiting else ""),
-        err=True,
-    )
+    typer.echo(_account(found), err=True)
+
+
+def _account(found: ReceiveStatistics) -> str:
+    """Say how many events came, and how many more the digests among them counted."""
+    said = counted(found.taken, "event") if found.taken or found.digests else "no events"
+    if found.digests:
+        total = found.taken + found.taken_digested
+        said += (
+            f", {counted(found.digests, 'digest')} of {found.taken_digested:,} more: {total:,} accounted for"
+        )
+    elif found.taken:
+        said += ", no digests"
+    return said + (f"; {found.waiting:,} not shown" if found.waiting else "")
 
 
 def policy_given(given: str) -> str:

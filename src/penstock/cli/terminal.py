@@ -75,6 +75,16 @@ def print_table(
     out.print(table)
 
 
+def figure_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
+    """Make a table without lines: columns of texts first, then columns of figures, to the right."""
+    table = Table(title=title, box=None, header_style="bold cyan", pad_edge=False, title_justify="left")
+    for name in texts:
+        table.add_column(name, overflow="fold")
+    for name in figures:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
     """Show a progress bar on standard error; nothing if that is no terminal."""
@@ -129,9 +139,20 @@ def _wait_for_q(over: threading.Event) -> None:
                 return
 
 
+@contextmanager
+def drawing(first: RenderableType, *, whole: bool = False) -> Iterator[Live]:
+    """Draw in one place, or on the whole screen; the terminal is given back however the block ends."""
+    screen = Live(first, console=out, screen=whole, auto_refresh=False)
+    try:  # a key may come while the screen is taken: `with screen` would then leave it so
+        screen.start(refresh=True)
+        yield screen
+    finally:
+        screen.stop()
+
+
 def watching(draw: Callable[[], RenderableType]) -> None:
     """Draw again in the same place every EVERY_S seconds, until `q` or Ctrl-C."""
-    with ended_by_q(), Live(draw(), console=out, auto_refresh=False) as screen:
+    with ended_by_q(), drawing(draw()) as screen:
         while True:
             time.sleep(EVERY_S)
             screen.update(draw(), refresh=True)

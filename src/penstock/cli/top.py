@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.api import ApiAddress, TokenOption, api_address, refusal, unanswered
 from penstock.cli.context.target import HERE, ApiOption
 from penstock.cli.output import JsonFlag, print_json
-from penstock.cli.terminal import ended_by_q, out
+from penstock.cli.terminal import drawing, ended_by_q, out
 from penstock.errors import InputError, counted, printable
 from penstock.model.instant import duration
 
@@ -74,7 +73,7 @@ def _follow(where: ApiAddress) -> None:
     """Draw each snapshot; connect again when the connection is lost."""
     snapshot = _first(where)
     frames = _frames(where)
-    with Live(_drawn(snapshot), console=out, screen=True, auto_refresh=False) as screen:
+    with drawing(_drawn(snapshot), whole=True) as screen:
         failures = 0
         while True:
             try:

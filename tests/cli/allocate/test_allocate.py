@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.node.store.control_table import load
-from tests.kit.command import answer, penstock
+from tests.kit.command import answer, answer_here, here, penstock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def channels(tmp_path: Path) -> str:
 def test_a_table_is_written_that_a_node_loads(channels: str, tmp_path: Path) -> None:
     folder = tmp_path / "allocation"
     for version in (1, 2):
-        found = answer("allocate", "--channels", channels, "--host-limit", "90", "--out", str(folder))
+        found = answer_here("allocate", "--channels", channels, "--host-limit", "90", "--out", str(folder))
         assert found["out"] == {"folder": str(folder), "version": version}
     assert (found["scheme"], found["channels"], found["unit"], found["met"]) == ("lite", 40, "polls", True)
     assert found["load"] <= found["budget"] == 820
@@ -67,12 +67,12 @@ def test_people_get_a_table(channels: str) -> None:
 
 
 def test_what_cannot_be_kept_is_the_answer_no(channels: str) -> None:
-    found = answer("allocate", "--channels", channels, "--budget", "0.01", ok=1)
+    found = answer_here("allocate", "--channels", channels, "--budget", "0.01", ok=1)
     assert found["met"] is False
     assert "raise --max or --budget" in found["missed"]
-    done = penstock("allocate", "--channels", channels, "--host-limit", "big.org=0.1", ok=1)
+    done = here("allocate", "--channels", channels, "--host-limit", "big.org=0.1", ok=1)
     assert "1 hosts are beyond their limit even with the longest interval, 'big.org'" in done.stderr
-    done = penstock("allocate", "--channels", channels, "--target", "1s", ok=1)
+    done = here("allocate", "--channels", channels, "--target", "1s", ok=1)
     assert "cannot be reached, 30 s is the least" in done.stderr
 
 
@@ -90,5 +90,5 @@ def test_what_cannot_be_kept_is_the_answer_no(channels: str) -> None:
     ],
 )
 def test_a_wrong_command_line_is_said_at_once(arguments: tuple[str, ...], code: int, said: str) -> None:
-    done = penstock("allocate", *arguments, ok=code)
+    done = here("allocate", *arguments, ok=code)
     assert said in " ".join(done.stderr.split())

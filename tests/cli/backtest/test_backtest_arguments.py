@@ -1,4 +1,4 @@
-"""What `backtest` and `advise` refuse before they start Spark."""
+"""Arguments that `backtest` and `advise` refuse before they start Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.command import VITALS, answer, penstock
+from tests.kit.command import VITALS, answer, here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ ADVISE = ("advise", "--events", "events.parquet")
     ],
 )
 def test_a_wrong_command_line_is_said_at_once(arguments: tuple[str, ...], code: int, said: str) -> None:
-    done = penstock(*arguments, ok=code)
+    done = here(*arguments, ok=code)
     assert said in " ".join(done.stderr.split())
     assert done.stdout == ""
 

@@ -74,6 +74,49 @@ def test_any_text_is_an_address_or_an_input_error(given: str, service: Service) 
     assert address(found, service) == found
 
 
+@pytest.mark.parametrize(
+    ("given", "service", "url"),
+    [
+        ("a,b:99", "mqtt", "mqtt://a:1883,mqtt://b:99"),
+        ("a, b ,a", "http", "http://a:8080,http://b:8080"),
+        ("penstock://a:1,b,mqtt://c", "mqtt", "penstock://a:1,penstock://b,mqtt://c"),
+        ("mqtts://a:1,b", "http", "https://a:443,https://b:443"),
+        ("mqtt://a:1,a:2", "http", "http://a:8080"),
+    ],
+)
+def test_a_list_of_nodes_leads_to_a_list_of_urls(given: str, service: Service, url: str) -> None:
+    assert target(given, service).url == url
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("a,", "nothing before, after or between"),
+        (",a", "nothing before, after or between"),
+        ("a,,b", "nothing before, after or between"),
+        ("a,b:x", "'b:x'"),
+        ("mqtts://a,mqtt://b", "TLS everywhere or nowhere"),
+        (",".join(f"n{number}" for number in range(65)), "at most 64"),
+        ("other,home", "'home' is a context"),
+    ],
+)
+def test_what_is_no_list_is_an_error_that_says_why(given: str, said: str) -> None:
+    keep(home=Context("nas"))
+    with pytest.raises(InputError, match="--node: .*" + said):
+        target(given, "mqtt")
+
+
+def test_a_context_may_have_several_nodes_and_a_stream_is_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(ward=Context("a,b:99", http="http://a:1,http://b:2"), plain=Context("a,b"))
+    assert target("ward", "mqtt").url == "mqtt://a:1883,mqtt://b:99"
+    assert [place.port for place in api_address("ward", "").places] == [1, 2]
+    with pytest.raises(InputError, match="a stream is read and written at one node"):
+        target("plain", "stream")
+    monkeypatch.setenv("PENSTOCK_CONTEXT", "plain")
+    found = node_login(node="", user=None, password_env=None, password_stdin=False, ca=None, client_id=None)
+    assert found.shown == "mqtt://a:1883,mqtt://b:1883"
+
+
 def test_option_then_variable_then_context_in_use_then_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert target("", "mqtt").url == "mqtt://127.0.0.1:1883"
     keep("home", home=Context("nas"), work=Context("office.example"))

@@ -270,7 +270,7 @@ def by_spark(
                 app="penstock allocate",
                 config=few_parts(master, remote),
             ) as spark,
-            watched(spark, step),
+            watched(spark, step, "sharing out polls"),
         ):
             found = allocated(_factors(spark, sources, terms), terms)
             version = _publish(found.frame, asked)

@@ -203,7 +203,7 @@ def _by_spark(
                 app="penstock backtest",
                 config=few_parts(master, remote),
             ) as spark,
-            watched(spark, step),
+            watched(spark, step, "replaying queues"),
         ):
             return replay.backtested(read(spark, events, format=form, ts=ts), settings)
 

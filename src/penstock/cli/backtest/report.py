@@ -1,4 +1,4 @@
-"""What `penstock backtest` shows: tables, the lines that show that nothing is missing, a page with plots."""
+"""The report of `penstock backtest`: tables, lines that prove that nothing is missing, a page with plots."""
 
 from __future__ import annotations
 

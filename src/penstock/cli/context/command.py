@@ -31,7 +31,8 @@ def add(
         str,
         typer.Argument(
             metavar="ADDRESS",
-            help="The node: HOST, HOST:PORT of its MQTT listener, or a URL as mqtts://nas.local.",
+            help="The node: HOST, HOST:PORT of its MQTT listener, or a URL as mqtts://nas.local; "
+            "several of a cluster as A,B,C.",
         ),
     ],
     *,
@@ -189,8 +190,7 @@ def _about(name: str, contexts: store.Contexts) -> dict[str, Any]:
 def _plain(given: str, where: str) -> str:
     """Return an address without a password in it: the file of contexts holds none."""
     try:
-        parts = urlsplit(given) if "://" in given else None
-        secret = parts is not None and "@" in parts.netloc
+        secret = "://" in given and any("@" in (urlsplit(part).netloc or part) for part in given.split(","))
     except ValueError as error:
         raise InputError(f"'{given}' is not a URL: {error}", path=where) from None
     if secret:

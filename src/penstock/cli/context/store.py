@@ -39,7 +39,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One node: where it is, and what it wants to know."""
+    """One node: its addresses, and the user, password and certificates to connect with."""
 
     node: str
     """Host or URL; what is not said below is at the same host, on the usual ports."""

@@ -1,9 +1,10 @@
-"""Which node a command speaks to: --node, else PENSTOCK_CONTEXT, else the context in use, else this machine.
+"""The node of a command: --node, else PENSTOCK_CONTEXT, else the context in use, else this machine.
 
 Nodes speak MQTT, HTTP and the protocol of streams on different ports. `--node` is one option for all of them:
 the name of a context, a host, a host with the port of what the command speaks, or the URL of one of the
-three; the others are then at the same host, on the usual ports. Credentials of a context go to the node of
-that context only, never to an address that is given.
+three; the others are then at the same host, on the usual ports. Several addresses with commas between them
+are nodes of one cluster: the command speaks to the first that answers. Credentials of a context go to the
+nodes of that context only, never to an address that is given.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from penstock import limits
 from penstock.cli.context import store
 from penstock.cli.context.store import Context
 from penstock.errors import InputError
@@ -30,6 +32,8 @@ VARIABLE: Final = "PENSTOCK_CONTEXT"
 SCHEMES: Final[dict[str, Service]] = {
     "mqtt": "mqtt",
     "mqtts": "mqtt",
+    "penstock": "mqtt",
+    "penstocks": "mqtt",
     "ws": "mqtt",
     "wss": "mqtt",
     "http": "http",
@@ -37,7 +41,7 @@ SCHEMES: Final[dict[str, Service]] = {
     "stream": "stream",
     "streams": "stream",
 }
-SECURE: Final = frozenset({"mqtts", "wss", "https", "streams"})
+SECURE: Final = frozenset({"mqtts", "penstocks", "wss", "https", "streams"})
 
 USUAL: Final[dict[tuple[Service, bool], tuple[str, int]]] = {
     ("mqtt", False): ("mqtt", 1883),
@@ -49,7 +53,10 @@ USUAL: Final[dict[tuple[Service, bool], tuple[str, int]]] = {
 }
 """Scheme and port of each service, without and with TLS."""
 
-_HELP: Final = "The node: a context, HOST, HOST:PORT or URL; if omitted, the context in use or this machine."
+_HELP: Final = (
+    "The node: a context, HOST, HOST:PORT or URL, or several of a cluster as A,B,C; "
+    "if omitted, the context in use or this machine."
+)
 
 MqttOption = Annotated[str, typer.Option("--node", envvar="PENSTOCK_URL", metavar="NODE", help=_HELP)]
 ApiOption = Annotated[str, typer.Option("--node", envvar="PENSTOCK_HTTP_URL", metavar="NODE", help=_HELP)]
@@ -58,7 +65,10 @@ StreamOption = Annotated[str, typer.Option("--node", metavar="NODE", help=_HELP)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The address of one service of a node, and the context it comes from, if it comes from one."""
+    """The address of one service of a node, and the context it comes from, if it comes from one.
+
+    Of several nodes it is a list of URLs with commas between them.
+    """
 
     url: str
     context: Context | None = None
@@ -86,24 +96,66 @@ def target(given: str, service: Service) -> Target:
         if store.NAME.fullmatch(given):
             found = store.load().contexts.get(given)
             if found is not None:
-                return Target(address_in(found, service), found, given)
-        return Target(address(given, service))
+                return Target(_one_if_stream(address_in(found, service), service), found, given)
+        return Target(_one_if_stream(addresses(given, service, said="--node"), service))
     contexts = store.load()
     asked = os.environ.get(VARIABLE, "")
     name = asked or contexts.current
     if not name:
         return Target(address("127.0.0.1", service))
     found = contexts.named(name, said=VARIABLE if asked else str(store.path()))
-    return Target(address_in(found, service), found, name)
+    return Target(_one_if_stream(address_in(found, service), service), found, name)
 
 
 def address_in(context: Context, service: Service) -> str:
-    """Return the URL of a service in a context."""
+    """Return the URL of a service in a context, or the URLs if it has several nodes."""
     told = {"http": context.http, "stream": context.streams}.get(service, "")
     secure = bool(context.ca)
     # A port without a scheme is the port of MQTT, whatever the command speaks.
-    node = context.node if "://" in context.node else address(context.node, "mqtt", secure=secure)
-    return told or address(node, service, secure=secure)
+    node = context.node if "://" in context.node else addresses(context.node, "mqtt", secure=secure)
+    return told or addresses(node, service, secure=secure)
+
+
+def addresses(given: str, service: Service, *, secure: bool = False, said: str = "") -> str:
+    """Return the URL of a service for each address of a list; one without a scheme has that before it.
+
+    `said` is given if the list comes from a user who may mean contexts: these have no place in a list.
+    """
+    parts = [part.strip() for part in given.split(",")]
+    if len(parts) == 1:
+        return address(given, service, secure=secure)
+    if not all(parts):
+        raise InputError(
+            f"'{given}': there is nothing before, after or between two commas; write A,B,C", path="--node"
+        )
+    if len(parts) > limits.CLIENT_NODES:
+        raise InputError(f"{len(parts)} addresses; a list has at most {limits.CLIENT_NODES}", path="--node")
+    contexts = store.load().contexts if said else {}
+    found: dict[str, None] = {}
+    scheme = ""
+    for part in parts:
+        head, is_url, _ = part.partition("://")
+        scheme = head if is_url else scheme
+        if not is_url and not scheme and part in contexts:
+            raise InputError(
+                f"'{part}' is a context; a list has addresses: write mqtt://{part} for the host, or make a "
+                "context of the list with `penstock context add NAME A,B,C`",
+                path=said,
+            )
+        found[address(part if is_url or not scheme else f"{scheme}://{part}", service, secure=secure)] = None
+    if len({url.partition("://")[0] in SECURE for url in found}) > 1:
+        raise InputError(f"'{given}': a list has TLS everywhere or nowhere", path="--node")
+    return ",".join(found)
+
+
+def _one_if_stream(url: str, service: Service) -> str:
+    """Refuse a list for streams: each is at the node that hosts it, and at those that pass it on."""
+    if service == "stream" and "," in url:
+        raise InputError(
+            f"'{url}': a stream is read and written at one node; give that one, or a context with --streams",
+            path="--node",
+        )
+    return url
 
 
 def address(given: str, service: Service, *, secure: bool = False) -> str:
@@ -122,6 +174,8 @@ def address(given: str, service: Service, *, secure: bool = False) -> str:
             f"'{given}': write a context, a host, HOST:PORT, or a URL with {', '.join(SCHEMES)}",
             path="--node",
         )
+    if "," in given:
+        raise InputError(f"'{given}': write one address", path="--node")
     if kind == service:
         return given
     try:
@@ -138,7 +192,7 @@ def _host(given: str) -> tuple[str, int | None]:
     wrong = InputError(f"'{given}': write a context, a host, HOST:PORT or a URL", path="--node")
     if given.count(":") > 1 and not given.startswith("["):
         return f"[{given}]", None
-    if any(sign in given for sign in "/@?# ") or not given.isprintable():
+    if any(sign in given for sign in "/@?#, ") or not given.isprintable():
         raise wrong
     host, bracket, rest = given.rpartition("]") if given.startswith("[") else ("", "", given)
     name, colon, port = rest.partition(":")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.cli.commands import COMMANDS
-from penstock.cli.examples import EXAMPLES, illustrate
+from penstock.cli.help_text import EXAMPLES, illustrate
 from penstock.cli.plugins import LAB_COMMANDS
 
 if TYPE_CHECKING:

@@ -1,14 +1,78 @@
-"""An example for the help of each command.
+"""The help of the program: `penstock --help` on one screen, and an example for the help of each command.
 
-`EXAMPLES` has those that say more than the arguments do. For other commands one is made of their arguments.
+Typer draws boxes with rich, a Markdown parser and a syntax highlighter: importing those takes three times as
+long as everything else that `penstock --help` does, and the boxes take three screens. `EXAMPLES` has the
+examples that say more than the arguments do; for other commands one is made of their arguments.
 """
 
 from __future__ import annotations
 
+from shutil import get_terminal_size
+from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Final
 
+import typer
+
+from penstock.cli.commands import GROUPS, LAB
+from penstock.cli.output import colours
+from penstock.errors import printable
+
 if TYPE_CHECKING:
-    from typer._click.core import Command
+    from collections.abc import Iterator, Mapping
+
+    from typer._click.core import Command, Context
+    from typer.core import TyperGroup
+
+
+LEAST: Final = 50
+"""Columns below which text is no longer cut to fit."""
+
+WIDEST: Final = 100
+"""Columns beyond which lines become no longer: the eye loses its way."""
+
+SCREEN: Final = 29
+"""Lines of a screen but for the empty one at the end; with room left, empty lines set groups apart."""
+
+
+def root_help(group: TyperGroup, ctx: Context, headings: Mapping[str, str]) -> str:
+    """Return the help text; `headings` has the heading of each command."""
+    width = min(max(LEAST, get_terminal_size().columns), WIDEST)
+    visible = {name: found.help or "" for name, found in group.commands.items() if not found.hidden}
+    parts = []
+    for heading in GROUPS:
+        rows = {name: text for name, text in visible.items() if headings[name] == heading}
+        if rows:
+            parts.append(list(_lab(rows, width) if heading == LAB else _group(heading, rows, width)))
+    program = ctx.command_path
+    top = [f"Usage: {program} COMMAND [OPTIONS]", *wrap(group.help or "", width), ""]
+    foot = [
+        "",
+        *wrap(f"{program} COMMAND --help has an example. {group.epilog}", width, break_on_hyphens=False),
+    ]
+    gap = [""] * (len(top) + sum(map(len, parts)) + len(parts) - 1 + len(foot) <= SCREEN)
+    lines = [line for part in parts for line in [*part, *gap]]
+    return "\n".join([*top, *lines[: len(lines) - len(gap)], *foot])
+
+
+def _group(heading: str, rows: Mapping[str, str], width: int) -> Iterator[str]:
+    """Draw a line for each command, with the heading beside the first one."""
+    style = colours(err=False)
+    names = max(11, *map(len, rows))
+    label = heading
+    for name, text in rows.items():
+        left = typer.style(f"{label:9}", bold=True) if style else f"{label:9}"
+        shown = printable(name).ljust(names)
+        shown = typer.style(shown, fg="cyan") if style else shown
+        yield f"{left} {shown} {shorten(printable(text), width - names - 11, placeholder=' …')}".rstrip()
+        label = ""
+
+
+def _lab(rows: Mapping[str, str], width: int) -> Iterator[str]:
+    """Draw the commands of the lab in few lines: they measure Penstock, and are not for every day."""
+    for number, line in enumerate(wrap(", ".join(rows), width - 10)):
+        label = "" if number else LAB
+        yield f"{typer.style(f'{label:9}', bold=True) if colours(err=False) else f'{label:9}'} {line}"
+
 
 PAGE: Final = "https://example.org/news"
 
@@ -23,6 +87,9 @@ EXAMPLES: Final[dict[str, str]] = {
     "streams write": "penstock streams write orders orders/new --writer import-1 < orders.txt",
     "context add": "penstock context add home mqtts://nas.local -u ann --password-file pw --use",
     "context use": "penstock context use home",
+    "cluster drain": "penstock cluster drain n2 --node nas.local --rate 50",
+    "cluster leave": "penstock cluster leave n2 --node nas.local",
+    "cluster members": "penstock cluster members --node nas.local",
     "cluster status": "penstock cluster status --node nas.local --watch",
     "config check": "penstock config check penstock.yaml --strict",
     "config schema": "penstock config schema > penstock.schema.json",
@@ -36,6 +103,13 @@ EXAMPLES: Final[dict[str, str]] = {
     "channels subscribe": f"penstock channels subscribe webhook:https://example.org/hook {PAGE}",
     "channels import": "penstock channels import feeds.opml --for xmpp:ann@example.org",
     "channels export": "penstock channels export feeds.opml",
+    "channels restore": f"penstock channels restore {PAGE} 1777803600000000",
+    "channels try": f"penstock channels try {PAGE} --xpath '//h2'",
+    "users list": "penstock users list --node home",
+    "users set": "penstock users set ann --node home",
+    "users remove": "penstock users remove ann --node home",
+    "users rules": "penstock users rules rules.yaml --save",
+    "notify test": "penstock notify test webhook:https://example.org/hook",
     "notify key": "penstock notify key https://example.org/hook",
     "notify feed": f"penstock notify feed --page {PAGE}",
     "flows": "penstock flows --state silent --watch",
