@@ -44,6 +44,24 @@ def test_a_session_has_one_place() -> None:
         pass
 
 
+@pytest.mark.parametrize("master", ["lokal", "local[", "127.0.0.1:7077", "sc://127.0.0.1:15002", "http://a"])
+def test_what_is_no_master_is_told_before_java_starts(master: str) -> None:
+    with (
+        pytest.raises(InputError, match=r"is no Spark master: write local\[2\]"),
+        open_session(master=master),
+    ):
+        pass
+
+
+def test_what_is_no_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with (
+        pytest.raises(InputError, match="is no Spark Connect server: write sc://host"),
+        open_session(remote="spark://127.0.0.1:7077"),
+    ):
+        pass
+
+
 def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(MissingTool, match=f"JAVA_HOME is {tmp_path}.*openjdk-17"), open_session():

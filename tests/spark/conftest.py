@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.pipeline import session as sessions
 from penstock.pipeline.session import STATE_STORE
-from tests.kit.jvm import OPTIONS, archive_classes
+from tests.kit.effort import LONG
+from tests.kit.jvm import CODEGEN, INTERPRETED, OPTIONS, archive_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,14 +21,27 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS)  # of this process and of programs that tests start
+# Of this process and of programs that tests start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS if LONG else f"{OPTIONS} {INTERPRETED}")
+
+
+STREAMING = ("cli", "connector", "stream", "tables")
+"""Folders of the second session: about half of the time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies in this folder. Each worker has a session of its own, which takes 8 s to start."""
+    """Mark the tests of this folder, and give those that use the session to two workers.
+
+    Each worker that gets one starts a session, and warms its JVM up with the first queries.
+    """
+    here = Path(__file__).parent
     for item in items:
-        if "tests/spark/" in str(item.path):
-            item.add_marker(pytest.mark.spark)
+        if not item.path.is_relative_to(here):
+            continue
+        item.add_marker(pytest.mark.spark)
+        if "spark" in getattr(item, "fixturenames", ()):
+            second = item.path.relative_to(here).parts[0] in STREAMING
+            item.add_marker(pytest.mark.xdist_group("spark-2" if second else "spark-1"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -52,3 +69,26 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def generated(spark: SparkSession) -> Iterator[None]:
+    """Queries of this test run as those of users do: as Java that Spark writes and compiles."""
+    before = {name: str(spark.conf.get(name)) for name in CODEGEN}
+    for name, value in CODEGEN.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.fixture
+def opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that run in this process get the tests' session: one for each would take minutes."""
+
+    @contextmanager
+    def here(**_: Any) -> Iterator[SparkSession]:
+        with sessions.translated():
+            yield spark
+
+    monkeypatch.setattr(sessions, "open_session", here)

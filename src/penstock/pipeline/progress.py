@@ -18,18 +18,19 @@ POLL_S: Final = 0.2
 
 
 @contextmanager
-def watched(spark: SparkSession, step: Callable[[int, int, str], None]) -> Iterator[None]:
-    """Call `step` with tasks done, tasks in all, and a description, until the block ends.
+def watched(spark: SparkSession, step: Callable[[int, int, str], None], what: str) -> Iterator[None]:
+    """Call `step` with tasks done, tasks in all, and what the block does, until the block ends.
 
-    A Connect server reports no progress: there `step` is never called.
+    A Connect server reports no progress: there `step` is called once.
     """
+    step(0, 0, what)
     try:
         tracker = spark.sparkContext.statusTracker()
     except (PySparkException, AttributeError):
         yield
         return
     done = Event()
-    thread = Thread(target=_poll, args=(tracker, step, done), daemon=True)
+    thread = Thread(target=_poll, args=(tracker, step, what, done), daemon=True)
     thread.start()
     try:
         yield
@@ -38,10 +39,10 @@ def watched(spark: SparkSession, step: Callable[[int, int, str], None]) -> Itera
         thread.join()
 
 
-def _poll(tracker: StatusTracker, step: Callable[[int, int, str], None], done: Event) -> None:
+def _poll(tracker: StatusTracker, step: Callable[[int, int, str], None], what: str, done: Event) -> None:
     while not done.wait(POLL_S):
         stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
         found = [stage for stage in stages if stage is not None]
         if found:
             finished = sum(stage.numCompletedTasks for stage in found)
-            step(finished, sum(stage.numTasks for stage in found), found[0].name.partition(" ")[0])
+            step(finished, sum(stage.numTasks for stage in found), what)

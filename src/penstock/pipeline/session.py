@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local[*]"
 
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""Options of a Java that compiles quickly instead of well. With the first alone Java has room for 48 MB of
+compiled code, which the code that Spark generates for a pipeline fills: then it stops compiling, or ends."""
+
+_MASTER: Final = re.compile(r"local(\[.+\]|-cluster\[.+\])?$|spark://|yarn$|k8s://")
+"""The masters that Spark knows; it ends without a word for others."""
+
 _MANY: Final = 1 << 16
 """More rows than a cluster has cores."""
 
@@ -68,12 +75,30 @@ def open_session(
     """
     if master and remote:
         raise InputError(f"give a master ({master}) or a remote server ({remote}), not both")
+    if master and not _MASTER.match(master):
+        raise InputError(f"'{master}' is no Spark master: write local[2], spark://host:7077, yarn or k8s://…")
+    if remote and not remote.startswith("sc://"):
+        raise InputError(f"'{remote}' is no Spark Connect server: write sc://host:15002")
     session = _start(master, remote, app, {**_memory(memory), **(config or {})})
     try:
         with translated():
             yield session
     finally:
+        _stop(session)
+
+
+def _stop(session: SparkSession) -> None:
+    """End a session; one whose JVM has ended is forgotten, so that the next one starts a JVM of its own."""
+    try:
         session.stop()
+    except Exception as error:
+        if not _is_foreign(error) and not isinstance(error, OSError):
+            raise
+        from pyspark import SparkContext  # noqa: PLC0415
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+        SparkSession._instantiatedSession = None  # noqa: SLF001
 
 
 def is_local(master: str | None, remote: str | None) -> bool:
@@ -141,14 +166,19 @@ def _start(master: str | None, remote: str | None, app: str, config: Mapping[str
 
 def _knock(where: str) -> None:
     """Fail at once if nothing answers at an address; Spark would try for more than a minute."""
+    why = unreachable(where)
+    if why is not None:
+        raise SparkFailed(f"connection to {where} failed: {why}; is the Spark server running there?")
+
+
+def unreachable(where: str) -> str | None:
+    """Why nothing answers at the address of a master or server; None if something does, or none is in it."""
     for host, port in re.findall(r"([\w.-]+|\[[0-9a-f:]+\]):(\d+)", where, re.IGNORECASE):
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=limits.CONNECT_S).close()
         except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise SparkFailed(
-                f"connection to {where} failed: {reason}; is the Spark server running there?"
-            ) from None
+            return str(getattr(error, "strerror", None) or error)
+    return None
 
 
 def _need_java() -> None:
@@ -267,6 +297,11 @@ _INPUT: Final = (
     "NO_SUCH",
     "TABLE_OR_VIEW_NOT_FOUND",
 )
+
+
+def reason(line: str) -> str:
+    """Return the error that a line of a program's output reports."""
+    return _sentence(_ENDED.sub("", re.sub(r"^[\w.]+(Exception|Error): (?=\[)", "", line.strip())))
 
 
 def _sentence(text: str) -> str:

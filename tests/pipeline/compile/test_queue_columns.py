@@ -78,6 +78,7 @@ os._exit(0)  # a session's end would wait for a server
 """
 
 
+@pytest.mark.e2e
 def test_no_transform_asks_spark_for_anything() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,14 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli.app import main
-from penstock.pipeline import session
 from tests.kit.command import VITALS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
 
 ROWS: list[dict[str, Any]] = [
     {"patient": "ab"[place % 2], "ts": place * 1_000_000, "seq": place, "pulse": 60.0 + place * 7 % 40}
@@ -77,18 +74,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines(top / "channels.jsonl", [*channels, "{not json"])
     lines(top / "numbers.jsonl", [{"url": 5, "subscribers": 3}])
     return top
-
-
-@pytest.fixture
-def opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands get the tests' session."""
-
-    @contextmanager
-    def here(**_: Any) -> Iterator[SparkSession]:
-        with session.translated():
-            yield spark
-
-    monkeypatch.setattr(session, "open_session", here)
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.kit.command import here, penstock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,30 +15,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 
-def generate(*arguments: str, ok: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock", "generate", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == ok, done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
-    return done
-
-
 def test_a_stream_is_written_once(tmp_path: Path) -> None:
     path = str(tmp_path / "campus.jsonl")
     asked = ("campus-syslog", "--events", "2e3", "--hours", "0.1", "--out", path, "--master", "local[1]")
-    found = json.loads(generate(*asked, "--json").stdout)
+    found = json.loads(penstock("generate", *asked, "--json").stdout)
     assert (found["events"], found["format"], found["sources"]) == (2_000, "json", 550)
     assert 0.09 * 3600 < (found["to_us"] - found["from_us"]) / 1e6 <= 0.1 * 3600
     parts = sorted((tmp_path / "campus.jsonl").glob("part-*"))
     lines = [line for part in parts for line in part.read_text().splitlines()]
     assert len(lines) == 2_000
     assert {"ts", "seq", "sender", "topic", "action", "ap", "host"} <= json.loads(lines[0]).keys()
-    assert "--overwrite" in generate(*asked, ok=3).stderr
+    assert "--overwrite" in penstock("generate", *asked, ok=3).stderr
 
 
 @pytest.mark.parametrize(
@@ -58,5 +45,5 @@ def test_what_cannot_be_done_is_said_before_spark_starts(
     wrong: tuple[str, ...], code: int, said: str, tmp_path: Path
 ) -> None:
     place = tmp_path / "stream"
-    assert said in generate(*wrong, "--out", str(place), ok=code).stderr
+    assert said in here("generate", *wrong, "--out", str(place), ok=code).stderr
     assert not place.exists()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from pyspark import pipelines as dp
@@ -25,23 +23,23 @@ from tests.spark.cluster.job import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
-def main(kind: str, address: str, folder: str) -> int:
-    """Prints the tables of the graph; an error ends the program."""
+def found(kind: str, address: str, folder: Path) -> dict[str, list[str]]:
+    """The tables of the graph, and what Spark says of it; an error ends the program."""
     assert kind == "remote"
     with open_session(app="penstock tests", remote=address) as spark:
         graph = create_dataflow_graph(spark, None, None, None)
         registry = SparkConnectGraphElementRegistry(spark, graph)
         with graph_element_registration_context(registry), block_session_mutations():
-            found = _define(spark)
+            tables = _define(spark)
         told = start_run(spark, graph, None, False, None, True, f"file://{folder}/storage")  # dry
         events = [one["pipeline_event_result"].event for one in told if "pipeline_event_result" in one]
-    sys.stdout.write(f"\n{json.dumps({'tables': found, 'messages': [one.message for one in events]})}\n")
-    return 0
+    return {"tables": tables, "messages": [one.message for one in events]}
 
 
 def _define(spark: SparkSession) -> list[str]:
@@ -88,7 +86,3 @@ def _source(spark: SparkSession, name: str, schema: StructType) -> None:
 
 def _nothing(schema: StructType) -> list[str]:
     return [f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in schema]
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

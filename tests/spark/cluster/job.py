@@ -1,10 +1,8 @@
-"""Packs a small frame and a small stream on a session elsewhere and prints what is left; see test_cluster."""
+"""Packs a small frame and a small stream on a session elsewhere and says what is left; see test_cluster."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +16,7 @@ from penstock.policy.text.forms import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -32,16 +31,18 @@ levels:
 CAPACITY: Final = 12
 
 
-def main(kind: str, address: str, folder: str) -> int:
+def found(kind: str, address: str, folder: Path) -> dict[str, Any]:
     """`kind` is what open_session calls the address: master or remote."""
     config = {"spark.sql.shuffle.partitions": "2"}
     if kind == "master":
         config["spark.driver.host"] = "127.0.0.1"
     with open_session(app="penstock tests", config=config, **{kind: address}) as spark:
-        found = {**_packed(spark), "stream": _streamed(spark, folder), "places": _places(spark)}
-        found["held"] = held_count(spark, f"{folder}/checkpoint")
-    sys.stdout.write(f"\n{json.dumps(found)}\n")
-    return 0
+        return {
+            **_packed(spark),
+            "stream": _streamed(spark, folder),
+            "places": _places(spark),
+            "held": held_count(spark, f"{folder}/checkpoint"),
+        }
 
 
 def _packed(spark: SparkSession) -> dict[str, Any]:
@@ -59,17 +60,17 @@ def _packed(spark: SparkSession) -> dict[str, Any]:
     }
 
 
-def _streamed(spark: SparkSession, folder: str) -> dict[str, list[Any]]:
+def _streamed(spark: SparkSession, folder: Path) -> dict[str, list[Any]]:
     stream = folder_stream(spark, f"{folder}/in", files_per_trigger=1)
     packed = stream.transform(
         pack_stream(POLICY, capacity=CAPACITY, key=["room"], order=["ts"], schema=stream.schema)
     )
     query = write_folder(packed, f"{folder}/out", checkpoint=f"{folder}/checkpoint")
     query.awaitTermination()
-    found: dict[str, list[Any]] = defaultdict(list)
+    left: dict[str, list[Any]] = defaultdict(list)
     for row in spark.read.parquet(f"{folder}/out").orderBy("place").collect():
-        found[row["room"]].append(row["v"] if row["kind"] == "event" else [row["digest"]["count"]])
-    return found
+        left[row["room"]].append(row["v"] if row["kind"] == "event" else [row["digest"]["count"]])
+    return left
 
 
 def _places(spark: SparkSession) -> int:
@@ -80,7 +81,3 @@ def _places(spark: SparkSession) -> int:
             yield pa.record_batch([pa.array([os.getcwd()])], names=["place"])  # noqa: PTH109
 
     return spark.range(0, 64, 1, 16).mapInArrow(where, "place string").distinct().count()
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

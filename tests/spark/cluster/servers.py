@@ -80,7 +80,7 @@ def _process(log: Path, *command: str, said: str) -> Iterator[None]:
             start_new_session=True,
         )
     try:
-        until = time.monotonic() + 180
+        until = time.monotonic() + 300
         while said not in log.read_text():
             if process.poll() is not None or time.monotonic() > until:
                 raise AssertionError(f"{command[0]} does not come up: {log.read_text()[-2000:]}")

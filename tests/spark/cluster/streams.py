@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.pipeline.session import open_session
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def main(kind: str, address: str, folder: str) -> int:
-    """The node's address is in FOLDER/url."""
-    url = Path(folder, "url").read_text()
+
+def found(kind: str, address: str, folder: Path) -> dict[str, int]:
+    """Count the rows read, and their partitions; the node's address is in FOLDER/url."""
+    url = (folder / "url").read_text()
     config = {"spark.driver.host": "127.0.0.1"} if kind == "master" else {}
     with open_session(app="penstock tests", config=config, **{kind: address}) as spark:
         source = {"url": url, "stream": "s", "startingOffsets": "earliest", "rowsPerPartition": "100"}
-        found = spark.read.format("penstock").options(**source).load()
-        rows = found.selectExpr("'t/b' as topic", "payload")
+        read = spark.read.format("penstock").options(**source).load()
+        rows = read.selectExpr("'t/b' as topic", "payload")
         rows.write.format("penstock").mode("append").options(url=url, stream="t").save()
         stream = spark.readStream.format("penstock").options(**source).load()
         query = (
@@ -27,13 +28,7 @@ def main(kind: str, address: str, folder: str) -> int:
             .start()
         )
         query.awaitTermination()
-        counted = {
-            "rows": found.count(),
-            "parts": found.selectExpr("spark_partition_id()").distinct().count(),
+        return {
+            "rows": read.count(),
+            "parts": read.selectExpr("spark_partition_id()").distinct().count(),
         }
-    sys.stdout.write(f"\n{json.dumps(counted)}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -140,7 +140,7 @@ def frame_of(spark: SparkSession, found: list[Queue]) -> DataFrame:
 
 
 def typed_frame_of(spark: SparkSession, found: list[Queue], kinds: dict[str, str]) -> DataFrame:
-    """The same with a typed column for each attribute."""
+    """The frame with a typed column for each attribute."""
     rows = []
     for number, queue in enumerate(found):
         for spot, item in enumerate(queue.items):

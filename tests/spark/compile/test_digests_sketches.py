@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.model import Event, sketches
-from penstock.policy.evaluate import lot
+from penstock.policy.verdicts import lot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

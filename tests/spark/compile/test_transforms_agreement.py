@@ -77,6 +77,7 @@ def test_on_payloads(json_frame: DataFrame, json_queues: list[Queue], number: in
     agree(json_frame, json_queues, policies(11, JSON_POLICIES)[number], number)
 
 
+@pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize("kind", TYPED)
 def test_on_typed_columns(spark: SparkSession, kind: str) -> None:
     kinds = {"v": kind, "tags": "array<string>", "a.b": "string"}

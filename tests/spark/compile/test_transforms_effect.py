@@ -1,4 +1,4 @@
-"""What each filter did, counted by Spark as by the reference."""
+"""The effect of each filter, counted by Spark as by the reference."""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ from penstock.policy.text.forms import parse
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.usefixtures("generated")
+
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 PYTHON = ("PythonUDF", "EvalPython", "InPandas", "InArrow", "PythonRDD", "PythonUDTF")
 SCHEMA = (
@@ -162,3 +164,14 @@ def test_the_contracts(spark: SparkSession) -> None:
     assert packed.schema["digest"].dataType.simpleString() == DIGEST.simpleString()
     effects = frame.transform(effect(policy, key=["queue"], order=["ts"], schema=frame.schema))
     assert effects.schema.simpleString() == EFFECT.simpleString()
+
+
+def test_rows_that_are_parted_already_are_shuffled_once_for_all_levels(spark: SparkSession) -> None:
+    policy = parse(
+        "attribute: v\ndigest: [mean, min, max]\nlevels: [drop: uniq, drop: {delta: 5}, keep: {latest: 9}]"
+    )
+    frame = empty(spark, "").repartition("queue").selectExpr("*", "explode(sequence(1, 3)) as tried")
+    packed = pack(
+        policy, key=["queue", "tried"], order=["ts", "seq"], level="tried", schema=frame.schema, parted=True
+    )
+    assert physical(frame.transform(packed)).count("Exchange") == 1

@@ -188,7 +188,7 @@ def copied(url: str) -> int:
 def gets_on(url: str, query: subprocess.Popen[bytes], folder: Path) -> None:
     """Wait until the query has copied more than it has now."""
     before = copied(url)
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while copied(url) <= before:
         assert time.monotonic() < until, said(folder)
         assert query.poll() is None, said(folder)

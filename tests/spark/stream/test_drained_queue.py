@@ -48,7 +48,7 @@ class Key:
         self.given = self.gone = 0
 
     def turn(self, items: list[Event | Digest], now_us: int) -> list[Any]:
-        """What goes out: values of events, counts of digests in brackets."""
+        """The output: values of events, counts of digests in brackets."""
         self.given += sum(item.count if isinstance(item, Digest) else 1 for item in items)
         rows = in_order(rows_of(items), ("ts",))
         return self.kept(self.queue.turn(rows, now_us=now_us, held=self.held, state=self.state))

@@ -66,7 +66,7 @@ class Key:
         self.given = self.gone = 0
 
     def turn(self, items: list[Event | Digest], now_us: int) -> list[Any]:
-        """What goes out: values of events, counts of digests in brackets."""
+        """The output: values of events, counts of digests in brackets."""
         turn = self.queue.turn(
             in_order(rows_of(items), ("ts",)), now_us=now_us, held=self.held, ladder=lambda: self.ladder
         )

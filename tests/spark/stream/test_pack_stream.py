@@ -281,7 +281,7 @@ def test_a_stream_with_a_drain_gives_what_a_backtest_says(spark: SparkSession, t
 
 
 def _served(events: list[Event], rate: Drain) -> tuple[list[Any], int, int]:
-    """What a drain takes, how much of it until the last event, and how many packs kept the time."""
+    """Events that a drain takes, how many of them until the last event, and how many packs kept the time."""
     replay = Replay(PackingQueue(TIMED, QueueOptions(capacity_events=10)), rate)
     out = replay.collect()
     replay.offer_all(events)

@@ -1,4 +1,4 @@
-"""What a node records is what the Spark commands read, while it is still recording."""
+"""The Spark commands read what a node records, while it is still recording."""
 
 from __future__ import annotations
 

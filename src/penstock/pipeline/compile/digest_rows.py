@@ -151,7 +151,7 @@ def _summary_of_row(row: Any) -> AttributeSummary:
 
 
 def _row_of_summary(name: str, found: AttributeSummary) -> tuple[Any, ...]:
-    marks = (_row_of_mark(found.first), _row_of_mark(found.last))
+    marks = (row_of_mark(found.first), row_of_mark(found.last))
     sketches = (found.distinct, found.quantiles)
     return (name, found.n, found.total, found.squares, found.least, found.most, *marks, *sketches)
 
@@ -165,7 +165,8 @@ def _mark_of_row(row: Any) -> Mark | None:
     return Mark(row["ts_us"], row["seq"], value)
 
 
-def _row_of_mark(mark: Mark | None) -> tuple[Any, ...] | None:
+def row_of_mark(mark: Mark | None) -> tuple[Any, ...] | None:
+    """The mark as a value for a column of the schema MARK."""
     if mark is None:
         return None
     return (mark.ts_us, mark.seq, repr(identity(mark.value)), _row_of_scalar(mark.value))

@@ -22,6 +22,7 @@ from penstock.errors import InputError
 from penstock.model.event import Event
 from penstock.pipeline.compile import typed_columns
 from penstock.pipeline.compile.sources import (
+    FoundColumn,
     Sources,
     is_text,
     property_of,
@@ -229,12 +230,34 @@ def _leaves(sources: Sources, wanted: list[Path]) -> list[_Leaf]:
     return [_leaf(sources, path) for path in _outermost(sources, wanted)]
 
 
+def numeric(sources: Sources, wanted: Sequence[str]) -> dict[str, FoundColumn]:
+    """Columns of the payload's attributes by path, if all of them are columns of numbers; else none.
+
+    They are sent as they are: JSON would be written and read again for each row. A NaN is sent as null.
+    """
+    found: dict[str, FoundColumn] = {}
+    asked = [path for path in map(paths.parse, dict.fromkeys(wanted)) if path.source is Source.PAYLOAD]
+    for path in asked:
+        typed = sources.typed(path)
+        if typed is None or not path.segments or not isinstance(typed.kind, st.NumericType):
+            return {}
+        found[path.text] = typed
+    list(_outermost(sources, asked))  # refuses one attribute inside another
+    return dict(sorted(found.items()))
+
+
+def number_in(text: str, found: FoundColumn) -> Column:
+    """A column of `numeric`: whole numbers as they are, others as doubles."""
+    reading = typed_reading(text, found)
+    return first_of(list(reading.scalars().values()), "double")
+
+
 def _leaf(sources: Sources, path: Path) -> _Leaf:
     segments = path.segments or (_VALUE,)
     found = sources.typed(path)
     if found is None:
         sources.payload_text()
-        return _Leaf(segments, variant=typed_columns.descend(sf.col("__json"), path.segments), parsed=True)
+        return _Leaf(segments, variant=typed_columns.in_wrapped(sf.col("__json"), path.segments), parsed=True)
     if isinstance(found.kind, st.VariantType):
         return _Leaf(segments, variant=found.column)
     return _Leaf(segments, typed_reading(path.text, found))
@@ -317,15 +340,35 @@ def _payload(sources: Sources, leaves: list[_Leaf]) -> Column:
 # -- on the worker -------------------------------------------------------------------------------------------
 
 
-def events_of(column: pa.Array | pa.ChunkedArray) -> list[Event | None]:
-    """Events of a column `__event`, in order; None where the row is not an event."""
+def events_of(
+    column: pa.Array | pa.ChunkedArray, numbers: Mapping[str, list[float | None]] | None = None
+) -> list[Event | None]:
+    """Events of a column `__event`, in order; None where the row is not an event.
+
+    `numbers` are columns of attributes by path (`numeric`), which take the place of `root`.
+    """
     found: list[Event | None] = []
     for chunk in getattr(column, "chunks", [column]):
-        found += _chunk(chunk)
+        found += _chunk(chunk, _roots(numbers) if numbers else None)
     return found
 
 
-def _chunk(column: pa.StructArray) -> Iterator[Event | None]:
+def _roots(numbers: Mapping[str, list[float | None]]) -> list[dict[str, Any]]:
+    """Decoded payloads that hold these attributes."""
+    found: list[dict[str, Any]] = []
+    at = [paths.parse(text).segments for text in numbers]
+    for row in zip(*numbers.values(), strict=True):
+        root: dict[str, Any] = {}
+        for segments, value in zip(at, row, strict=True):
+            node = root
+            for segment in segments[:-1]:
+                node = node.setdefault(segment, {})
+            node[segments[-1]] = value
+        found.append(root)
+    return found
+
+
+def _chunk(column: pa.StructArray, roots: list[dict[str, Any]] | None) -> Iterator[Event | None]:
     names = [field.name for field in column.type]
     parts = dict(zip(names, column.flatten(), strict=True))
     properties = parts["properties"]
@@ -337,7 +380,7 @@ def _chunk(column: pa.StructArray) -> Iterator[Event | None]:
         parts["seq"].to_pylist(),
         properties.to_pylist() if properties.null_count < len(properties) else repeat(None),
         parts["content_type"].to_pylist(),
-        parts["root"].to_pylist(),
+        map(_decoded, parts["root"].to_pylist()) if roots is None else roots,
         strict=False,
     )
     for topic, payload, ts_us, sender, seq, pairs, content_type, root in rows:
@@ -345,12 +388,13 @@ def _chunk(column: pa.StructArray) -> Iterator[Event | None]:
             yield None
             continue
         own = tuple((pair["name"], pair["value"]) for pair in pairs) if pairs else ()
-        decoded = None if root is None else _decoded(root)
-        yield Event(topic, payload, ts_us, sender, seq, own, content_type, decoded)
+        yield Event(topic, payload, ts_us, sender, seq, own, content_type, root)
 
 
-def _decoded(root: str) -> Any:
-    """Decode the attributes sent beside a payload."""
+def _decoded(root: str | None) -> Any:
+    """Decode the attributes sent beside a payload; None: there are none beside it."""
+    if root is None:
+        return None
     found = _json.decode(root)
     if _MARK in root and (_VALUE in found or _INFINITE in found):
         for place in found.pop(_INFINITE, ()):

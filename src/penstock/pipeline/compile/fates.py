@@ -17,7 +17,7 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError, PolicyError
 from penstock.pipeline.compile import predicates, sequential, windows
-from penstock.pipeline.compile.queue_columns import TIE, QueueColumns, sortable
+from penstock.pipeline.compile.queue_columns import TIE, QueueColumns, sortable, with_columns
 from penstock.pipeline.compile.sources import Attributes, Sources, attach
 from penstock.pipeline.compile.typed_columns import either
 from penstock.pipeline.compile.verdicts import (
@@ -36,6 +36,8 @@ from penstock.pipeline.compile.verdicts import (
 )
 from penstock.pipeline.tables.schemas import SOUND
 from penstock.policy import filters
+from penstock.policy.columns.plan import reads_numbers
+from penstock.policy.digesters import NUMERIC
 from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing, PayloadFormat, read_by
 
@@ -80,6 +82,8 @@ class TransformArguments:
     level: int | str | Column
     now: Now
     sources: Sources
+    parted: bool = False
+    """Whether the rows of a queue are in one partition already."""
 
     def __post_init__(self) -> None:
         if isinstance(self.level, int) and not 0 <= self.level <= self.policy.highest:
@@ -133,6 +137,18 @@ class TransformArguments:
         """Attributes that steps and digesters read."""
         return read_by(self.policy, self.steps())
 
+    def numbers(self) -> set[str]:
+        """Those of them that are read as numbers only."""
+        others: set[str] = set()
+        for placed in self.steps():
+            node = placed.step.filter
+            by = getattr(node, "by", None)
+            if not reads_numbers(node):
+                others |= {by} if by else {self.policy.path_of(placed.step).text} if node.reads else set()
+        asked = self.policy.asked()
+        others |= {one for one, names in asked.items() if not {*names} <= {*NUMERIC, "count"}}
+        return {*self.read()} - others
+
 
 def arguments(
     policy: Policy,
@@ -141,6 +157,7 @@ def arguments(
     level: int | str | Column,
     now: Now,
     attributes: Attributes | None,
+    parted: bool = False,
 ) -> TransformArguments:
     """Arguments of a transform, checked.
 
@@ -148,7 +165,7 @@ def arguments(
     """
     columns = columns.with_entries((attributes or {}).get("$properties", "properties"))
     sources = Sources(columns.schema, dict(attributes or {}), policy.payload)
-    return TransformArguments(policy, columns, level, now, sources)
+    return TransformArguments(policy, columns, level, now, sources, parted)
 
 
 def decided(frame: DataFrame, question: TransformArguments, *, together: bool) -> Fated:
@@ -163,7 +180,7 @@ def decided(frame: DataFrame, question: TransformArguments, *, together: bool) -
     frame = _ahead(question.columns.of(frame), question)
     frame, queue, kept = _in_queues(frame, question, together=together)
     wanted = list(dict.fromkeys(question.read()))
-    frame, readings, columns = attach(frame, sources, kept, wanted, in_place=True)
+    frame, readings, columns = attach(frame, sources, kept, wanted, numbers=question.numbers(), in_place=True)
     now_us, comparable, runs = question.now_us(), sortable(sources.schema), False
     for number, placed in enumerate(steps):
         folds = sequential.folds(placed.step.filter)
@@ -263,10 +280,11 @@ def _in_queues(
     by_time = columns.order[0] == sources.needed("$ts").name
     origin = Origin(ts, sources.seq(), sources.sender())
     queue = Standing(question.key, (*ahead, *order), by_time, origin)
-    frame = frame.select("*", columns.tie().alias(TIE))
+    if together and not question.parted:
+        frame = frame.repartition(*map(quoted, queue.key))
+    frame = frame.select("*", columns.tie().alias(TIE))  # behind the shuffle, which need not carry it
     if together:
-        sort = (*queue.key, *queue.order)
-        frame = frame.repartition(*map(quoted, queue.key)).sortWithinPartitions(*map(quoted, sort))
+        frame = frame.sortWithinPartitions(*map(quoted, (*queue.key, *queue.order)))
     frame = frame.select("*", *(found.alias(name) for name, found in made.items()))
     return frame, queue, [*sources.schema.names, *own, *ahead, TIE, *made]
 
@@ -297,4 +315,4 @@ def _unwanted(ground: Ground, verdict: Column) -> Column:
 def _taken(frame: DataFrame, drop: Column, number: int) -> DataFrame:
     """The frame after a step. A fold's verdict stays; dropping a column asks Connect for all of them."""
     fate = sf.coalesce(sf.col(FATE), sf.when(drop, sf.lit(number)))
-    return frame.withColumn(FATE, fate)
+    return with_columns(frame, {FATE: fate}, instead=True)

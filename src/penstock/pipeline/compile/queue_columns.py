@@ -26,7 +26,7 @@ from penstock.errors import InputError, PolicyError
 from penstock.pipeline.compile.verdicts import column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -139,6 +139,17 @@ def told(frame: DataFrame, schema: st.StructType) -> DataFrame:
     return frame
 
 
+def with_columns(frame: DataFrame, columns: Mapping[str, Column], *, instead: bool = False) -> DataFrame:
+    """`withColumns` as a selection; `instead`: the frame has columns of these names, which are replaced.
+
+    Connect analyses the frame for `withColumns`. In a declarative pipeline it then finds a table of the run
+    before, and Spark does not see that the result has to wait for the table of this run.
+    """
+    names = ", ".join(f"`{name}`" for name in columns)
+    others = sf.expr(f"* EXCEPT ({names})") if instead else "*"
+    return frame.select(others, *(column.alias(name) for name, column in columns.items()))
+
+
 def no_column(name: str, schema: st.StructType) -> InputError:
     """Error about a column that queues cannot be made by."""
     return InputError(
@@ -189,7 +200,7 @@ def _map_of(entries: Column) -> Column:
         )
         return sf.substring(alone, sf.lit(2), sf.length(alone) - 2)
 
-    keys = sf.transform(entries, lambda entry: entry.getField("key"))
+    keys = entries.getField("key")
     text = sf.concat(sf.lit("{"), sf.array_join(sf.transform(entries, member), ","), sf.lit("}"))
     twice = sf.size(sf.array_distinct(keys)) < sf.size(keys)
     return sf.when(twice, sf.from_json(text, "map<string,string>")).otherwise(sf.map_from_entries(entries))

@@ -117,7 +117,7 @@ def _in_blocks(
     walk: Callable[[Column, Column], Column],
     finish: Callable[[Column], Column],
 ) -> Column:
-    """What `finish` makes of the state behind all rows: the fields of `zero`, and `blocks` of places.
+    """Return what `finish` makes of the state behind all rows: the fields of `zero`, and `blocks` of places.
 
     For `walk` a state has the fields of `zero` and the `places` of its block.
     """
@@ -196,7 +196,7 @@ def _swing(node: filters.Swing, ground: Ground, frame: DataFrame) -> tuple[DataF
 
 
 def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
-    """Places of rows kept by the swinging door, as `policy.evaluate` defines it.
+    """Places of rows kept by the swinging door, as `policy.verdicts` defines it.
 
     Whether a point is kept is known when the next one comes, so the fold remembers the `last`, and the very
     last one is kept. `unread` as in `dead_band`.

@@ -15,7 +15,7 @@ there names the column of sequence numbers, `$payload` and `$content_type` those
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -250,7 +250,7 @@ def _scalars(found: FoundColumn) -> TypedColumns | None:
     if isinstance(kind, st.BooleanType):
         return TypedColumns(flag=column)
     if isinstance(kind, st.VariantType):
-        return typed_columns.scalars(column, typed_columns.kind_of(column))
+        return typed_columns.scalars_of(column)
     return TypedColumns() if isinstance(kind, st.NullType) else None
 
 
@@ -273,12 +273,19 @@ def _shape(kind: st.DataType) -> str:
 
 
 def attach(
-    frame: DataFrame, sources: Sources, kept: list[str], wanted: list[str], *, in_place: bool = False
+    frame: DataFrame,
+    sources: Sources,
+    kept: list[str],
+    wanted: list[str],
+    *,
+    numbers: Collection[str] = (),
+    in_place: bool = False,
 ) -> tuple[DataFrame, dict[str, TypedColumns], tuple[str, ...]]:
     """The frame with the columns of these attributes, the readings based on them, and the names of all its
     columns.
 
     Each stage is a projection of its own, so that a payload is parsed once for any number of attributes.
+    Of those in `numbers` only the number is read: a fold gathers every column there is.
     `in_place`: attributes that are columns already are read there; these must be among those kept.
     """
     parsed = [path for path in map(paths.parse, wanted) if _in_payload(sources, path)]
@@ -293,6 +300,7 @@ def attach(
         frame = frame.select(
             "*", *(typed_columns.kind_of(sf.col(name)).alias(f"{name}_kind") for name in leaves)
         )
+        frame = frame.select("*", *(_double(name).alias(f"{name}_double") for name in leaves))
     columns: dict[str, Column] = {}
     readings: dict[str, TypedColumns] = {}
     for place, text in enumerate(wanted):
@@ -301,11 +309,17 @@ def attach(
         if in_place and not _in_payload(sources, path) and f"__leaf{place}" not in leaves:
             readings[text] = found
             continue
+        if text in numbers and found.numeric is not None:
+            found = TypedColumns(numeric=found.numeric)
         names = {kind: f"__r{place}_{kind}" for kind in found.parts()}
         columns |= {names[kind]: column for kind, column in found.parts().items()}
         readings[text] = found.at(names)
     read = frame.select(*map(column, kept), *(found.alias(name) for name, found in columns.items()))
     return read, readings, (*kept, *columns)
+
+
+def _double(leaf: str) -> Column:
+    return typed_columns.double_of(sf.col(leaf), sf.col(f"{leaf}_kind"))
 
 
 def _in_payload(sources: Sources, path: Path) -> bool:
@@ -314,7 +328,7 @@ def _in_payload(sources: Sources, path: Path) -> bool:
 
 
 def with_payload(frame: DataFrame, sources: Sources) -> DataFrame:
-    """The frame with its payload parsed: columns `__text`, `__format` and `__json` (a variant)."""
+    """The frame with its payload parsed: columns `__text`, `__format` and `__json` (for `in_wrapped`)."""
     payload, content_type = sources.payload_text(), sources.envelope("$content_type")
     given = None if content_type is None else texts("$content_type", content_type)
     frame = frame.select(
@@ -322,7 +336,7 @@ def with_payload(frame: DataFrame, sources: Sources) -> DataFrame:
         typed_columns.as_text(payload.column).alias("__text"),
         typed_columns.format_of(given, sources.payload).alias("__format"),
     )
-    return frame.select("*", typed_columns.as_json(sf.col("__text"), sf.col("__format")).alias("__json"))
+    return frame.select("*", typed_columns.wrapped(sf.col("__text"), sf.col("__format")).alias("__json"))
 
 
 def _variant(sources: Sources, path: Path) -> Column | None:
@@ -331,7 +345,7 @@ def _variant(sources: Sources, path: Path) -> Column | None:
         return None
     found = sources.typed(path)
     if found is None:
-        return typed_columns.descend(sf.col("__json"), path.segments)
+        return typed_columns.in_wrapped(sf.col("__json"), path.segments)
     return found.column if isinstance(found.kind, st.VariantType) else None
 
 
@@ -353,10 +367,10 @@ def _payload_reading(sources: Sources, path: Path, leaf: str) -> TypedColumns:
     found = sources.typed(path)
     if found is not None and not isinstance(found.kind, st.VariantType):
         return typed_reading(path.text, found)
-    read = typed_columns.reading(sf.col(leaf), sf.col(f"{leaf}_kind"))
+    read = typed_columns.reading(sf.col(leaf), sf.col(f"{leaf}_kind"), sf.col(f"{leaf}_double"))
     if found is not None or path.segments:
         return read
-    plain = typed_columns.as_plain(sf.col("__text"), sf.col("__format"), sf.col("__json"))
+    plain = typed_columns.as_plain(sf.col("__text"), sf.col("__format"), sf.col(leaf))
     merged = {kind: sf.coalesce(column, read.parts()[kind]) for kind, column in plain.parts().items()}
     return TypedColumns(**(read.parts() | merged), element=read.element)
 

@@ -19,7 +19,7 @@ from pyspark.sql import types as st
 
 from penstock.pipeline.compile import digests
 from penstock.pipeline.compile.fates import TransformArguments, arguments, decided
-from penstock.pipeline.compile.queue_columns import queue_columns
+from penstock.pipeline.compile.queue_columns import queue_columns, with_columns
 from penstock.pipeline.compile.sources import is_plain_text
 from penstock.pipeline.compile.verdicts import (
     DIGEST_ROW,
@@ -60,7 +60,7 @@ _EXACT: Final = (
 
 @dataclass(slots=True)
 class Carried:
-    """How columns pass through the grouping, and how they are restored."""
+    """Passes columns through the grouping and restores them behind it."""
 
     kept: str
     """Column that is true for kept events."""
@@ -115,6 +115,7 @@ def pack(
     schema: st.StructType = EVENTS,
     now: Now = None,
     attributes: Attributes | None = None,
+    parted: bool = False,
 ) -> Callable[[DataFrame], DataFrame]:
     """Make a transform that packs every queue of a frame at a level.
 
@@ -135,9 +136,13 @@ def pack(
 
     `now` is the time of the pack, for filters that look at an event's age; `attributes` says in which columns
     attributes are that are not in the column of their name. Raises InputError if a column is missing.
+
+    `parted` says that the rows of a queue are in one partition already, as after `repartition` by the key or
+    by some of its columns, or in a bucketed table: they are sorted, and not shuffled again. Where Spark does
+    not know of it, it shuffles them all the same.
     """
     columns = queue_columns(key, order, schema)
-    question = arguments(policy, columns, level=level, now=now, attributes=attributes)
+    question = arguments(policy, columns, level=level, now=now, attributes=attributes, parted=parted)
     idle = unpaced(policy, reason="`pack` packs at the level it is given", instead=_INSTEAD)
     if idle is not None:
         warnings.warn(idle, stacklevel=2)
@@ -184,7 +189,8 @@ def _in_runs(fated: Fated, question: TransformArguments) -> DataFrame:
     if fated.runs:  # named by the kept rows that a fold has seen: it sees no urgent ones
         if urgent is None:
             return flagged
-        return flagged.withColumn(RUN, sf.when(urgent, -sf.col(PLACE)).otherwise(sf.col(RUN)))
+        run = sf.when(urgent, -sf.col(PLACE)).otherwise(sf.col(RUN))
+        return with_columns(flagged, {RUN: run}, instead=True)
     run = sf.sum(sf.col("__alone").cast("int")).over(fated.queue.up_to_here())
     more = [] if fated.queue.placed else [fated.queue.place().alias(PLACE)]
     if not isinstance(question.level, int):

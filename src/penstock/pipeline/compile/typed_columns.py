@@ -47,6 +47,8 @@ class TypedColumns:
     """Elements of a list; null if the value is not a list."""
     element: Callable[[Column], TypedColumns] | None = None
     """How to read one of `members`."""
+    numeric: Column | None = None
+    """`whole` or `real` as one double, where a source has it at once: most filters ask for nothing else."""
 
     def parts(self) -> dict[str, Column]:
         """The existing columns, by kind."""
@@ -60,6 +62,8 @@ class TypedColumns:
 
     def number(self) -> Column:
         """The value as a double, if it is a number."""
+        if self.numeric is not None:
+            return self.numeric
         found = [] if self.whole is None else [self.whole.cast("double")]
         return first_of(found if self.real is None else [*found, self.real], "double")
 
@@ -68,8 +72,8 @@ class TypedColumns:
         return nothing("string") if self.text is None else self.text
 
     def scalars(self) -> dict[str, Column]:
-        """The columns other than lists."""
-        return {kind: column for kind, column in self.parts().items() if kind != "members"}
+        """The columns of the kinds of scalars."""
+        return {kind: column for kind, column in self.parts().items() if kind in SCALAR.names}
 
     def identity(self) -> Column:
         """Key to compare and group by; null without a scalar."""
@@ -189,7 +193,12 @@ _INDEX = re.compile("[0-9]{1,9}")
 
 
 def descend(root: Column, segments: Sequence[str]) -> Column:
-    """The variant at the end of a path through objects (by key) and arrays (by index from 0)."""
+    """The variant at the end of a path through objects (by key) and arrays (by index from 0).
+
+    Keys that are no index are one path: with each step Spark writes the variant anew.
+    """
+    if segments and not any(map(_INDEX.fullmatch, segments)):
+        return sf.try_variant_get(root, "$" + "".join(_key(segment)[1:] for segment in segments), "variant")
     for segment in segments:
         ways = [sf.try_variant_get(root, _key(segment), "variant")]
         if _INDEX.fullmatch(segment):
@@ -212,21 +221,30 @@ def kind_of(leaf: Column) -> Column:
     return sf.schema_of_variant(leaf)
 
 
-def reading(leaf: Column, kind: Column) -> TypedColumns:
-    """Typed columns of a variant and its kind."""
+def double_of(leaf: Column, kind: Column) -> Column:
+    """A variant's number as a double, perhaps infinite; null for other kinds."""
+    numeric = (kind == "BIGINT") | kind.startswith("DECIMAL") | kind.isin("DOUBLE", "FLOAT")
+    return sf.when(numeric, sf.try_variant_get(leaf, "$", "double"))
+
+
+def reading(leaf: Column, kind: Column, double: Column) -> TypedColumns:
+    """Typed columns of a variant, its kind and its number, which are columns of their own.
+
+    Spark computes anew what an expression names twice, unless it is a column.
+    """
     members = sf.when(kind.startswith("ARRAY"), sf.try_variant_get(leaf, "$", "array<variant>"))
-    elements = sf.transform(members, lambda element: scalars(element, kind_of(element)).scalar())
+    elements = sf.transform(members, lambda element: scalars_of(element).scalar())
     kept = sf.when(sf.size(members) <= limits.LIST_VALUES, elements)
-    found = scalars(leaf, kind)
-    return TypedColumns(found.whole, found.real, found.text, found.flag, kept, of_scalar)
+    found = scalars(leaf, kind, double)
+    # + 0.0 makes −0.0 and 0.0 one value, as `whole` does.
+    numeric = sf.when(sf.abs(double) < float("inf"), double + sf.lit(0.0))
+    return replace(found, members=kept, element=of_scalar, numeric=numeric)
 
 
-def scalars(leaf: Column, kind: Column) -> TypedColumns:
+def scalars(leaf: Column, kind: Column, double: Column) -> TypedColumns:
     """`reading` without lists. A number beyond the range of doubles is not a number."""
-    broken = sf.when(
-        kind.startswith("DECIMAL") | kind.isin("DOUBLE", "FLOAT"), sf.try_variant_get(leaf, "$", "double")
-    )
-    numbers = of_double(sf.when(sf.abs(broken) < float("inf"), broken))
+    broken = sf.when((kind != "BIGINT") & (sf.abs(double) < float("inf")), double)
+    numbers = of_double(broken)
     assert numbers.whole is not None
     return TypedColumns(
         whole=sf.coalesce(sf.when(kind == "BIGINT", sf.try_variant_get(leaf, "$", "bigint")), numbers.whole),
@@ -234,6 +252,12 @@ def scalars(leaf: Column, kind: Column) -> TypedColumns:
         text=sf.when(kind == "STRING", sf.try_variant_get(leaf, "$", "string")),
         flag=sf.when(kind == "BOOLEAN", sf.try_variant_get(leaf, "$", "boolean")),
     )
+
+
+def scalars_of(leaf: Column) -> TypedColumns:
+    """`scalars` of a variant that is no column, as a list's element."""
+    kind = kind_of(leaf)
+    return scalars(leaf, kind, double_of(leaf, kind))
 
 
 _END: Final = "\u2063penstock end of payload\u2063"
@@ -249,7 +273,11 @@ def format_of(content_type: Column | None, given: PayloadFormat) -> Column:
     if content_type is None:
         return sf.lit(given.value)
     plain = sf.lower(sf.trim(sf.substring_index(content_type, ";", 1)))
-    found = sf.when(plain.endswith("+json"), sf.lit(PayloadFormat.JSON.value))
+    # Nearly all rows end with the first three: names as they are usually written, and none.
+    found = sf.when(content_type.isNull() | (content_type == ""), sf.lit(given.value))
+    for name, known in CONTENT_TYPES.items():
+        found = found.when(content_type == name, sf.lit(known.value))
+    found = found.when(plain.endswith("+json"), sf.lit(PayloadFormat.JSON.value))
     for name, known in CONTENT_TYPES.items():
         found = found.when(plain == name, sf.lit(known.value))
     return found.otherwise(sf.lit(given.value))
@@ -261,12 +289,22 @@ def as_text(payload: Column) -> Column:
     return sf.when(sf.octet_length(payload) <= limits.DECODE_BYTES, text)
 
 
-def as_json(text: Column, form: Column) -> Column:
-    """The text as a variant; null if it is not JSON, or not to be read as JSON."""
-    wrapped = sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit(f',"{_END}"]')))
-    whole = sf.try_variant_get(wrapped, "$[1]", "string") == _END
+def wrapped(text: Column, form: Column) -> Column:
+    """The text as a variant, in a list with a marker; null if it is not to be read as JSON."""
     readable = (form == PayloadFormat.JSON.value) | ((form == PayloadFormat.AUTO.value) & _maybe_json(text))
-    return sf.when(readable & whole, sf.try_variant_get(wrapped, "$[0]", "variant"))
+    return sf.when(readable, sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit(f',"{_END}"]'))))
+
+
+def in_wrapped(json: Column, segments: Sequence[str] = ()) -> Column:
+    """The variant at the end of a path into `wrapped`; null if the text was not JSON to its end.
+
+    Not by way of the whole payload: Spark would write all of it anew to take one number from it.
+    """
+    whole = sf.try_variant_get(json, "$[1]", "string") == _END
+    if any(map(_INDEX.fullmatch, segments)):
+        return descend(sf.when(whole, sf.try_variant_get(json, "$[0]", "variant")), segments)
+    path = "$[0]" + "".join(_key(segment)[1:] for segment in segments)
+    return sf.when(whole, sf.try_variant_get(json, path, "variant"))
 
 
 def as_plain(text: Column, form: Column, json: Column) -> TypedColumns:
@@ -275,8 +313,10 @@ def as_plain(text: Column, form: Column, json: Column) -> TypedColumns:
         (form == PayloadFormat.AUTO.value) & json.isNull() & _maybe_json(text)
     )
     is_number = text.rlike(_NUMBER)
-    number = of_double(sf.when(plain & is_number, text.try_cast("double")))
-    return TypedColumns(number.whole, number.real, sf.when(plain & ~is_number, text))
+    double = sf.when(plain & is_number, text.try_cast("double"))
+    number = of_double(double)
+    own = sf.when(plain & ~is_number, text)
+    return TypedColumns(number.whole, number.real, own, numeric=double + sf.lit(0.0))
 
 
 def _maybe_json(text: Column) -> Column:

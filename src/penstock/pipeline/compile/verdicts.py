@@ -55,7 +55,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the rows of a frame are sorted.
+    """The order of the rows of a frame.
 
     Rows are sorted into queues once. Until something sorts them otherwise, windows in queue order repeat the
     columns of that sort, and Spark does not sort again; rows equal in all of these columns keep their order.

@@ -30,7 +30,7 @@ from penstock.core.channels.allocation.intervals import allowance, bounds
 from penstock.core.channels.allocation.solver import Problem, Solution, within_budget, within_target
 from penstock.errors import ChannelError, InputError
 from penstock.model.instant import SECOND_US
-from penstock.pipeline.compile.queue_columns import told
+from penstock.pipeline.compile.queue_columns import told, with_columns
 from penstock.pipeline.session import translated
 from penstock.pipeline.tables.channels import FACTORS, by_domain, host_of, need
 from penstock.pipeline.tables.files import format_of
@@ -247,9 +247,9 @@ def allocation(terms: AllocationTerms) -> Callable[[DataFrame], DataFrame]:
         bins = told(_binned(weighed, terms).repartition(1), _BINS)
         priced = weighed.crossJoin(sf.broadcast(bins.mapInArrow(solve, _PRICES)))
         beyond = sf.coalesce(sf.try_element_at("beyond", sf.col("host")), sf.lit(0.0))
-        return _with_intervals(priced.withColumn("price", sf.col("price") + beyond), terms).select(
-            *ALLOCATION.names
-        )
+        return _with_intervals(
+            with_columns(priced, {"price": sf.col("price") + beyond}, instead=True), terms
+        ).select(*ALLOCATION.names)
 
     return given
 
@@ -266,13 +266,14 @@ def allocated(factors: DataFrame, terms: AllocationTerms) -> Allocated:
 
 def _weighed(factors: DataFrame, terms: AllocationTerms) -> DataFrame:
     """Channels with host, subscribers q, cost s, update interval u and weight w."""
-    return factors.select(
+    found = factors.select(
         "url",
         "host",
         _checked("subscribers").alias("q"),
         (sf.col("cost").cast("double") if terms.by_cost else sf.lit(1.0)).alias("s"),
         sf.col("update_interval_us").cast("double").alias("u"),
-    ).withColumn("w", _weight(terms))
+    )
+    return with_columns(found, {"w": _weight(terms)})
 
 
 def _checked(name: str) -> Column:
@@ -323,7 +324,7 @@ def _given(weighed: DataFrame, found: Prices, terms: AllocationTerms) -> DataFra
         known = weighed.sparkSession.createDataFrame(list(found.beyond.items()), "host string, beyond double")
         weighed = weighed.join(sf.broadcast(known), "host", "left")
         price += sf.coalesce("beyond", sf.lit(0.0))
-    return _with_intervals(weighed.withColumn("price", price), terms)
+    return _with_intervals(with_columns(weighed, {"price": price}), terms)
 
 
 def _with_intervals(weighed: DataFrame, terms: AllocationTerms) -> DataFrame:
@@ -331,7 +332,7 @@ def _with_intervals(weighed: DataFrame, terms: AllocationTerms) -> DataFrame:
     bounded = sf.least(sf.greatest(wanted, sf.lit(float(terms.least_us))), sf.lit(float(terms.most_us)))
     slowest = sf.lit(float(terms.most_us))
     interval = sf.ceil(sf.when(sf.col("w") > 0, bounded).otherwise(slowest)).cast("bigint")
-    return weighed.withColumn("interval_us", interval)
+    return with_columns(weighed, {"interval_us": interval})
 
 
 def _accounted(given: DataFrame, found: Prices, terms: AllocationTerms) -> Allocated:

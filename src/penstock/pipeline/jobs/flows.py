@@ -25,6 +25,7 @@ from penstock.core.slots.filter import RefreshingFilter
 from penstock.core.slots.flows import SEPARATOR
 from penstock.core.slots.period import COLLISIONS, FINENESS, LEAST, LONGEST, MOST, RANGE, SHORT_GAPS, STRENGTH
 from penstock.errors import InputError, SlotError
+from penstock.pipeline.compile.queue_columns import with_columns
 from penstock.pipeline.compile.verdicts import column
 
 if TYPE_CHECKING:
@@ -89,11 +90,11 @@ def _windows(arrivals: DataFrame) -> DataFrame:
     """Arrivals in order, MOST at a time, relative to the first."""
     order = Window.partitionBy("client", "topic").orderBy("ts")
     number = sf.row_number().over(order) - 1
-    numbered = arrivals.withColumn("window", sf.floor(number / MOST))
+    numbered = with_columns(arrivals, {"window": sf.floor(number / MOST)})
     found = numbered.groupBy("client", "topic", "window").agg(
         sf.array_sort(sf.collect_list("ts")).alias("at")
     )
-    return found.withColumn("t", sf.expr("transform(at, x -> CAST(x - at[0] AS DOUBLE))"))
+    return with_columns(found, {"t": sf.expr("transform(at, x -> CAST(x - at[0] AS DOUBLE))")})
 
 
 def estimates(windows: DataFrame) -> DataFrame:
@@ -102,65 +103,66 @@ def estimates(windows: DataFrame) -> DataFrame:
     As few steps as can be: each lies one deeper in the query, and Connect's messages have a bound.
     """
     mean = sf.expr("aggregate(t, 0D, (sum, x) -> sum + x) / size(t)")
-    found = windows.withColumns({"n": sf.size("t"), "span": sf.element_at("t", -1), "mean": mean})
+    found = with_columns(windows, {"n": sf.size("t"), "span": sf.element_at("t", -1), "mean": mean})
     found = _guessed(found)
     found = _strongest(found)
-    for _ in range(3):
-        found = _fitted(found)
+    for again in (False, True, True):
+        found = _fitted(found, again=again)
     return _judged(found)
 
 
 def _guessed(found: DataFrame) -> DataFrame:
     gaps = "array_sort(filter(transform(sequence(1, n - 1), i -> t[i] - t[i - 1]), g -> g > 0))"
     enough = f"n >= {LEAST} AND span > 0"
-    found = found.withColumn("gaps", sf.expr(f"CASE WHEN {enough} THEN {gaps} END"))
-    found = found.withColumn(
-        "short",
-        sf.expr(f"CASE WHEN size(gaps) >= {LEAST // 2} THEN gaps[int({SHORT_GAPS}D * size(gaps))] END"),
-    )
-    found = found.withColumn("near", sf.expr("filter(gaps, g -> g > 0.5D * short AND g < 1.5D * short)"))
+    found = with_columns(found, {"gaps": sf.expr(f"CASE WHEN {enough} THEN {gaps} END")})
+    short = sf.expr(f"CASE WHEN size(gaps) >= {LEAST // 2} THEN gaps[int({SHORT_GAPS}D * size(gaps))] END")
+    found = with_columns(found, {"short": short})
+    found = with_columns(found, {"near": sf.expr("filter(gaps, g -> g > 0.5D * short AND g < 1.5D * short)")})
     guess = sf.expr("aggregate(near, 0D, (sum, g) -> sum + g) / nullif(size(near), 0)")
-    found = found.withColumn("guess", sf.when(sf.col("short").isNotNull(), guess))
+    found = with_columns(found, {"guess": sf.when(sf.col("short").isNotNull(), guess)})
     possible = sf.col("span").between(sf.col("guess"), LONGEST * sf.col("n") * sf.col("guess"))
-    return found.withColumn("guess", sf.when(possible, sf.col("guess")))
+    return with_columns(found, {"guess": sf.when(possible, sf.col("guess"))}, instead=True)
 
 
 def _strongest(found: DataFrame) -> DataFrame:
     """Period and phase with the largest resultant near the guess."""
-    found = found.withColumn("step", sf.expr(f"1D / nullif({FINENESS}D * span, 0D)"))
-    found = found.withColumn("from", sf.expr(f"{RANGE[0]}D / guess"))
-    found = found.withColumn("tries", sf.expr(f"int(ceil(({RANGE[1]}D / guess - `from`) / step))"))
+    found = with_columns(found, {"step": sf.expr(f"1D / nullif({FINENESS}D * span, 0D)")})
+    found = with_columns(found, {"from": sf.expr(f"{RANGE[0]}D / guess")})
+    found = with_columns(found, {"tries": sf.expr(f"int(ceil(({RANGE[1]}D / guess - `from`) / step))")})
     wave = f"{2 * pi!r}D * (`from` + k * step)"
     sums = (
         "aggregate(t, named_struct('c', 0D, 's', 0D), (sum, x) -> named_struct("
         f"'c', sum.c + cos({wave} * x), 's', sum.s + sin({wave} * x)))"
     )
     each = f"transform(sequence(0, tries - 1), k -> named_struct('k', k, 'w', {sums}))"
-    found = found.withColumn("waves", sf.when(sf.col("guess").isNotNull(), sf.expr(each)))
+    found = with_columns(found, {"waves": sf.when(sf.col("guess").isNotNull(), sf.expr(each))})
     best = (
         "aggregate(waves, waves[0], (best, one) -> CASE WHEN "
         "one.w.c * one.w.c + one.w.s * one.w.s > best.w.c * best.w.c + best.w.s * best.w.s "
         "THEN one ELSE best END)"
     )
-    found = found.withColumn("best", sf.expr(best))
-    found = found.withColumn("period", sf.expr("1D / (`from` + best.k * step)"))
+    found = with_columns(found, {"best": sf.expr(best)})
+    found = with_columns(found, {"period": sf.expr("1D / (`from` + best.k * step)")})
     phase = sf.expr(f"atan2(best.w.s, best.w.c) / {2 * pi!r}D * period")
-    return found.withColumn("phase", phase)
+    return with_columns(found, {"phase": phase})
 
 
-def _fitted(found: DataFrame) -> DataFrame:
+def _fitted(found: DataFrame, *, again: bool) -> DataFrame:
     """Number the arrivals by the grid, and fit the grid to them again; no period if they are too close."""
-    found = found.withColumn("places", sf.expr("transform(t, x -> rint((x - phase) / nullif(period, 0D)))"))
+    places = sf.expr("transform(t, x -> rint((x - phase) / nullif(period, 0D)))")
+    found = with_columns(found, {"places": places}, instead=again)
     long_enough = sf.expr(f"element_at(places, -1) - places[0] >= {LEAST // 2} AND period > 0")
-    found = found.withColumn("middle", sf.expr("aggregate(places, 0D, (sum, x) -> sum + x) / n"))
+    middle = sf.expr("aggregate(places, 0D, (sum, x) -> sum + x) / n")
+    found = with_columns(found, {"middle": middle}, instead=again)
     sums = sf.expr(
         "aggregate(zip_with(places, t, (x, y) -> named_struct('x', x - middle, 'y', y)), "
         "named_struct('xy', 0D, 'xx', 0D), (sum, one) -> named_struct("
         "'xy', sum.xy + one.x * one.y, 'xx', sum.xx + one.x * one.x))"
     )
     period = sf.when(long_enough, sf.expr("sums.xy / nullif(sums.xx, 0D)"))
-    found = found.withColumn("sums", sums)
-    return found.withColumns({"period": period, "phase": sf.col("mean") - period * sf.col("middle")})
+    found = with_columns(found, {"sums": sums}, instead=again)
+    phase = sf.col("mean") - period * sf.col("middle")
+    return with_columns(found, {"period": period, "phase": phase}, instead=True)
 
 
 def _judged(found: DataFrame) -> DataFrame:
@@ -172,10 +174,10 @@ def _judged(found: DataFrame) -> DataFrame:
     )
     residuals = sf.expr("zip_with(places, t, (x, y) -> y - phase - period * x)")
     different = sf.expr("size(array_distinct(places))")
-    found = found.withColumns({"wave": waves, "different": different, "residuals": residuals})
+    found = with_columns(found, {"wave": waves, "different": different, "residuals": residuals})
     square = sf.expr("aggregate(residuals, 0D, (sum, r) -> sum + r * r)")
     strength = sf.expr("(wave.c * wave.c + wave.s * wave.s) / n")
-    found = found.withColumns({"strength": strength, "jitter": sf.sqrt(square / (sf.col("n") - 2))})
+    found = with_columns(found, {"strength": strength, "jitter": sf.sqrt(square / (sf.col("n") - 2))})
     ok = sf.expr(f"period IS NOT NULL AND strength >= {STRENGTH}D AND n - different <= {COLLISIONS}D * n")
     on_time = f"size(filter(residuals, r -> abs(r) <= {TOLERANCE}D * jitter))"
     return found.select(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from penstock.pipeline.compile.queue_columns import told
+from penstock.pipeline.compile.queue_columns import told, with_columns
 from penstock.pipeline.project.catalogue import RECORDED, TABLES, recorded_schema
 from penstock.pipeline.project.expectations import checked, dropped
 
@@ -58,7 +58,7 @@ def quarantine(
 def _rows(spark: SparkSession, project: Project, kind: str) -> DataFrame:
     reader = spark.readStream.schema(recorded_schema(kind)).option("ignoreCorruptFiles", True)
     rows = reader.parquet(_pattern(project.sources(kind)))
-    return rows.withColumns({"day": _day(), "file": sf.col("_metadata.file_path")})
+    return with_columns(rows, {"day": _day(), "file": sf.col("_metadata.file_path")})
 
 
 def _day() -> Column:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.errors import InputError
+from penstock.pipeline.project.database import catalog_of
 from penstock.pipeline.project.plain import DEFINITIONS
-from penstock.pipeline.project.run import catalog_of
 from penstock.pipeline.project.settings import (
     SETTINGS,
     SPECIFICATION,

@@ -22,6 +22,7 @@ from penstock.pipeline.jobs.advise.profile import AdviceRequest
 from penstock.pipeline.jobs.advise.verdict import verdict
 from penstock.pipeline.jobs.backtest.replay import backtested
 from penstock.pipeline.project.catalogue import CONTROL, TABLES
+from penstock.pipeline.project.database import replace_rows
 from penstock.pipeline.project.silver import once, recent
 from penstock.pipeline.tables.control_tables import newest_version
 from penstock.policy.text import forms
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from penstock.pipeline.project.settings import AdviceSettings, Project
 
+ADVICE: Final = "advice.json"
 LEAST_EVENTS: Final = 200
 """Events that advice is learned from, and that a shadow backtest needs: fewer decide nothing."""
 
@@ -58,6 +60,7 @@ def decide(
     register_control(spark)
     before = {name: _number(project, name) for name in CONTROL}
     advice = _advise(spark, project)
+    _remember(project, advice)
     _save(spark, advice, "policy_advice")
     done("policy_advice", 1, 3)
     _save(spark, _installed(project, advice), "policies")
@@ -86,7 +89,7 @@ def _save(spark: SparkSession, rows: Sequence[Any], name: str) -> None:
     """Write a small table whose rows are on the driver."""
     schema = TABLES[name].schema
     made = [tuple(getattr(row, field) for field in schema.names) for row in rows]
-    spark.createDataFrame(made, schema).write.format("parquet").mode("overwrite").saveAsTable(name)
+    replace_rows(spark.createDataFrame(made, schema), name)
 
 
 # -- policies ------------------------------------------------------------------------------------------------
@@ -95,7 +98,7 @@ def _save(spark: SparkSession, rows: Sequence[Any], name: str) -> None:
 def _advise(spark: SparkSession, project: Project) -> list[AdviceRow]:
     """Earlier advice, tried on newer events where it is in shadow, and new advice."""
     rows: list[AdviceRow] = []
-    known = _known(spark)
+    known = _known(project)
     for own in project.settings.advise:
         earlier = [row for row in known if row.name == own.name]
         events = _events_of(spark, project, own)
@@ -110,15 +113,33 @@ def _advise(spark: SparkSession, project: Project) -> list[AdviceRow]:
         # While one is in shadow no other is learned: it would never be tried.
         if last is None or (last.state != "shadow" and newest_us > max(last.learned_us, last.shadow_us)):
             earlier.append(_learned(own, events, newest_us, project))
-        rows += earlier[-limits.ADVICE_KEPT :]
+        rows += _remembered(earlier)
     return rows
 
 
-def _known(spark: SparkSession) -> list[AdviceRow]:
-    if not spark.catalog.tableExists("policy_advice"):
+def _remembered(rows: Sequence[AdviceRow]) -> list[AdviceRow]:
+    """The newest advice of a class, and the newest that held: it is installed until another one holds."""
+    newest = rows[-limits.ADVICE_KEPT :]
+    held = [row for row in rows if row.state == "held"][-1:]
+    return [*(row for row in held if row not in newest), *newest]
+
+
+def _known(project: Project) -> list[AdviceRow]:
+    """Advice of earlier runs, from a file that is whole after any kill; the table is a copy for readers."""
+    path = project.folder / ADVICE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[AdviceRow])
+    except FileNotFoundError:
         return []
-    found = spark.read.table("policy_advice").orderBy("name", "learned_us").collect()
-    return [AdviceRow(**row.asDict()) for row in found]
+    except msgspec.DecodeError as error:
+        raise InputError(f"is damaged ({error}); without it advice is learned anew", path=path) from None
+
+
+def _remember(project: Project, rows: Sequence[AdviceRow]) -> None:
+    path = project.folder / ADVICE
+    made = path.with_suffix(".new")
+    made.write_bytes(msgspec.json.format(msgspec.json.encode(rows)))
+    made.replace(path)
 
 
 def _events_of(spark: SparkSession, project: Project, own: AdviceSettings) -> DataFrame:

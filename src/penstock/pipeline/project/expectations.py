@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from pyspark.sql import functions as sf
 
 from penstock.errors import InputError
+from penstock.pipeline.compile.queue_columns import with_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +60,7 @@ def checked(expectations: Sequence[Expectation]) -> Callable[[DataFrame], DataFr
                 frame = frame.where(one.met)
         names = [sf.when(~one.met, sf.lit(one.name)) for one in expectations if one.action == "warn"]
         every = sf.array(*names) if names else sf.array().cast("array<string>")
-        return frame.withColumn("broken", sf.filter(every, lambda name: name.isNotNull()))
+        return with_columns(frame, {"broken": sf.filter(every, lambda name: name.isNotNull())})
 
     return transform
 
@@ -70,6 +71,6 @@ def dropped(expectations: Sequence[Expectation]) -> Callable[[DataFrame], DataFr
     def transform(frame: DataFrame) -> DataFrame:
         reasons = [sf.when(~one.met, sf.lit(one.name)) for one in expectations if one.action == "drop"]
         first = sf.coalesce(*reasons) if reasons else sf.lit(None).cast("string")
-        return frame.withColumn("reason", first).where("reason IS NOT NULL")
+        return with_columns(frame, {"reason": first}).where("reason IS NOT NULL")
 
     return transform

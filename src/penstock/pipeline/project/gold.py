@@ -12,6 +12,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from penstock.model.instant import to_us
+from penstock.pipeline.compile.queue_columns import with_columns
 from penstock.pipeline.jobs.allocation import AllocationTerms
 from penstock.pipeline.jobs.allocation import allocation as solved_allocation
 from penstock.pipeline.jobs.flows import reservations as to_reserve
@@ -44,7 +45,8 @@ def allocation(project: Project) -> Callable[[DataFrame], DataFrame]:
 
     def transform(factors: DataFrame) -> DataFrame:
         # As on a node: a channel without a known subscriber counts as one.
-        known = factors.where("url <> ''").withColumn("subscribers", sf.greatest("subscribers", sf.lit(1)))
+        least = {"subscribers": sf.greatest("subscribers", sf.lit(1))}
+        known = with_columns(factors.where("url <> ''"), least, instead=True)
         return known.transform(solve).select(*TABLES["allocation"].names)
 
     return transform
@@ -66,7 +68,8 @@ def report(packed: DataFrame) -> Callable[[DataFrame], DataFrame]:
             sf.countDistinct("topic").alias("topics"),
             sf.coalesce(sf.sum(sf.octet_length("payload")), sf.lit(0)).cast("bigint").alias("bytes"),
         )
-        both = daily.join(kept, "day", "left").withColumn("kept", sf.coalesce("kept", sf.lit(0)))
+        none = {"kept": sf.coalesce("kept", sf.lit(0))}
+        both = with_columns(daily.join(kept, "day", "left"), none, instead=True)
         share = sf.try_divide(sf.col("kept"), sf.col("events")).alias("kept_share")
         return both.select("day", "events", "senders", "topics", "bytes", "kept", share)
 
@@ -77,7 +80,7 @@ def health(spark: SparkSession) -> DataFrame:
     """Figures about the receivers (from `traces`) and about the tables themselves."""
     parts = [_about(spark.read.table(kind), kind) for kind in RECORDED]
     parts.append(_quarantined(spark.read.table("quarantine")))
-    parts += _about_receivers(spark.read.table("traces"))
+    parts.append(receivers(spark.read.table("traces")))
     found = reduce(lambda left, right: left.unionByName(right), parts)
     return found.select(*TABLES["health"].names)
 
@@ -114,8 +117,8 @@ def _quarantined(rows: DataFrame) -> DataFrame:
     return found.select(*_figures("quarantined", name, sf.col("count")))
 
 
-def _about_receivers(traces: DataFrame) -> list[DataFrame]:
-    """Latency, loss, levels and time between packs, by policy (the PACK paper's Figure 11)."""
+def receivers(traces: DataFrame) -> DataFrame:
+    """Latency, loss, levels and time between packs, by policy (the PACK paper's Figure 11), from `traces`."""
     own = Window.partitionBy("client", "filter").orderBy("ts")
     grown = [
         # A figure that fell is of a new session: it counts from 0.
@@ -134,19 +137,28 @@ def _about_receivers(traces: DataFrame) -> list[DataFrame]:
     of_policy = steps.groupBy("policy").agg(
         sf.expr("percentile_approx(latency_p99_us, 0.5, 1000)").alias("latency"),
         (1 - sf.try_divide(sf.sum("delivered"), sf.sum("accepted"))).alias("loss"),
+        sf.sum("packs").alias("packs"),
         sf.try_divide(
             sf.sum(sf.when(sf.col("span_us").isNotNull(), sf.col("span_us"))), sf.sum("packs")
         ).alias("between"),
+        # Packs of one sample are taken to be equally far apart.
+        sf.expr(
+            "percentile(span_us / packs, 0.5, packs) FILTER (WHERE packs > 0 AND span_us IS NOT NULL)"
+        ).alias("median"),
     )
-    levels = steps.groupBy("policy", "level").count()
+    levels = steps.where("packs > 0").groupBy("policy", "level").agg(sf.sum("packs").alias("packs"))
     name = sf.concat(policy, sf.lit(": level "), sf.col("level").cast("string"))
-    return [
+    between = of_policy.where("between IS NOT NULL")
+    parts = [
         of_policy.select(*_figures("latency_p99", policy, sf.col("latency"), "µs")),
         of_policy.where("loss IS NOT NULL").select(
             *_figures("not_delivered", policy, sf.col("loss"), "share")
         ),
-        of_policy.where("between IS NOT NULL").select(
-            *_figures("between_packs", policy, sf.col("between"), "µs")
+        of_policy.select(*_figures("packs", policy, sf.col("packs"), "packs")),
+        between.select(*_figures("between_packs", policy, sf.col("between"), "µs")),
+        of_policy.where("median IS NOT NULL").select(
+            *_figures("between_packs_median", policy, sf.col("median"), "µs")
         ),
-        levels.select(*_figures("level", name, sf.col("count"), "samples")),
+        levels.select(*_figures("level", name, sf.col("packs"), "packs")),
     ]
+    return reduce(lambda left, right: left.unionByName(right), parts).select(*TABLES["health"].names)

@@ -8,17 +8,21 @@ engine goes on where the other stopped.
 from __future__ import annotations
 
 import importlib.util
-import os
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
 from pyspark.pipelines.output import MaterializedView, StreamingTable, TemporaryView
 
-from penstock.errors import InputError
+from penstock import limits
+from penstock.errors import InputError, PenstockError
+from penstock.pipeline.project.database import checkpoint_of, replace_rows, use_database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from pyspark.pipelines.flow import AutoCdcFlow, Flow
     from pyspark.pipelines.output import Output
@@ -27,7 +31,8 @@ if TYPE_CHECKING:
     from penstock.pipeline.project.settings import Project
 
 DEFINITIONS: Final = "transformations"
-WAREHOUSE: Final = "spark.sql.warehouse.dir"
+TOO_BUSY: Final = "Python worker failed to connect back"
+"""Part of what Spark says if a Python process of its own has not come up in ten seconds."""
 
 
 class Definitions(GraphElementRegistry):
@@ -75,41 +80,41 @@ def definitions(project: Project) -> Definitions:
             spec = importlib.util.spec_from_file_location(path.stem, path)
             assert spec is not None
             assert spec.loader is not None
-            spec.loader.exec_module(importlib.util.module_from_spec(spec))
+            with _mistakes(path):
+                spec.loader.exec_module(importlib.util.module_from_spec(spec))
     return found
 
 
-def database_of(spark: SparkSession, project: Project) -> str:
-    """Database of the project's tables; in a session with a catalog of its own it is made at need."""
-    own = (project.folder / "tables").as_uri()
-    if os.path.normpath(str(spark.conf.get(WAREHOUSE)).removeprefix("file:")) == str(
-        project.folder / "tables"
-    ):
-        return "default"
-    name = f"penstock_{project.identifier}"
-    spark.sql(f"CREATE DATABASE IF NOT EXISTS {name} LOCATION '{own}'")
-    return name
+@contextmanager
+def _mistakes(path: Path) -> Iterator[None]:
+    """Tell mistakes in a user's definitions as such; errors of Spark and of ours pass."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, PenstockError | PySparkException):
+            raise
+        steps = traceback.extract_tb(error.__traceback__)
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        line = next((step.lineno for step in reversed(steps) if step.filename == str(path)), line)
+        raise InputError(f"line {line}: {type(error).__name__}: {error}", path=path) from error
 
 
 def run_plain(spark: SparkSession, project: Project, *, done: Callable[[str, int, int], None]) -> None:
     """Bring every table of a project up to date; `done` is told each table when it is, and how many."""
-    database = database_of(spark, project)
-    spark.catalog.setCurrentDatabase(database)
+    use_database(spark, project)
     found = definitions(project)
     for place, (name, output) in enumerate(found.outputs.items()):
-        frame = found.flows[name].func()
+        with _mistakes(Path(found.flows[name].source_code_location.filename)):
+            frame = found.flows[name].func()
         if isinstance(output, TemporaryView):
             frame.createOrReplaceTempView(name)
         elif isinstance(output, StreamingTable):
-            _append(frame, name, checkpoint_of(project, name, database=database))
+            _append(frame, name, checkpoint_of(project, name))
+        elif frame.isStreaming:
+            raise InputError(f"the materialized view '{name}' is a stream; use @dp.table for it")
         else:
-            _replace(frame, name)
+            replace_rows(frame, name)
         done(name, place + 1, len(found.outputs))
-
-
-def checkpoint_of(project: Project, table: str, *, database: str = "default") -> Path:
-    """Folder in which Spark keeps what a streaming table has read."""
-    return project.folder / "storage" / "_checkpoints" / "spark_catalog" / database / table / table / "0"
 
 
 def _append(frame: DataFrame, name: str, checkpoint: Path) -> None:
@@ -117,8 +122,14 @@ def _append(frame: DataFrame, name: str, checkpoint: Path) -> None:
         raise InputError(f"the table '{name}' is not a stream; use @dp.materialized_view for it")
     _grow(frame, name)
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=True).toTable(name)
-    query.awaitTermination()
+    for left in reversed(range(limits.STREAM_TRIES)):
+        try:
+            writer.trigger(availableNow=True).toTable(name).awaitTermination()
+        except StreamingQueryException as error:
+            if not left or TOO_BUSY not in str(error):
+                raise
+        else:
+            return
 
 
 def _grow(frame: DataFrame, name: str) -> None:
@@ -138,9 +149,3 @@ def _grow(frame: DataFrame, name: str) -> None:
     if more:
         columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in more)
         spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({columns})")
-
-
-def _replace(frame: DataFrame, name: str) -> None:
-    if frame.isStreaming:
-        raise InputError(f"the materialized view '{name}' is a stream; use @dp.table for it")
-    frame.write.format("parquet").mode("overwrite").saveAsTable(name)

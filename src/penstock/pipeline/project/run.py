@@ -1,28 +1,28 @@
 """One run of a pipeline: recorders complete their files, every table is brought up to date, nodes are told.
 
-With the engine `spark` the graph of tables runs by `spark-pipelines run`, in a process of its own; with
-`plain`, or on a given master, in this process's session. The decided tables follow in either case.
+With the engine `spark` the graph of tables runs by `spark-pipelines run`, with `plain` in this process's
+session, which can be that of any master. The decided tables follow in either case.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import pyspark
-
-from penstock.errors import InputError, PenstockError, SparkFailed
+from penstock import limits
+from penstock.errors import InputError, SparkFailed
 from penstock.pipeline.project.catalogue import RECORDED
+from penstock.pipeline.project.database import catalog_of, specification_on_server, use_database
 from penstock.pipeline.project.decisions import decide
-from penstock.pipeline.project.plain import database_of, run_plain
+from penstock.pipeline.project.declared import address_of, as_server, run_declared
+from penstock.pipeline.project.plain import TOO_BUSY, run_plain
 from penstock.pipeline.project.runs import Accounting, mark_taken, remember
 from penstock.pipeline.project.settings import SPECIFICATION
+from penstock.pipeline.project.standstill import Standstill, standing
 from penstock.pipeline.session import few_parts, is_local, open_session
 from penstock.pipeline.tables.files import finish_running
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from penstock.pipeline.project.settings import Project
 
 ENGINES: Final = ("spark", "plain")
-LOG: Final = "spark-pipelines.log"
 
 
 def run_once(
@@ -46,15 +45,16 @@ def run_once(
     step: Callable[[int, int, str], None] = lambda *_: None,
 ) -> Run:
     """Run a pipeline once; the run is remembered even if it fails."""
-    with _alone(project):
+    with _alone(project) as lock:
         step(0, 1, "asking nodes to complete their files")
         _complete(project)
         mark_taken(project)
         accounting = Accounting(project)
         error, control = "", {}
         try:
-            control = _run(project, engine, master, remote, memory, step)
-        except (PenstockError, KeyboardInterrupt) as failure:
+            work = partial(_run, project, lock, engine, master, remote, memory)
+            control = _tried(work, master, remote, step)
+        except BaseException as failure:  # an interrupt, too
             error = str(failure) or type(failure).__name__
             raise
         finally:
@@ -64,8 +64,27 @@ def run_once(
         return done
 
 
+def _tried(
+    work: Callable[[Callable[[int, int, str], None]], dict[str, int]],
+    master: str | None,
+    remote: str | None,
+    step: Callable[[int, int, str], None],
+) -> dict[str, int]:
+    """Run, and once more if Spark came to a standstill, or had no time for a process of its own."""
+    for left in reversed(range(limits.RUN_TRIES)):
+        try:
+            with standing(master, remote, step) as told:
+                return work(told)
+        except SparkFailed as error:
+            if not left or not (isinstance(error, Standstill) or TOO_BUSY in str(error)):
+                raise
+            step(0, 1, f"trying once more: {error}")
+    raise AssertionError("a try returns or raises")
+
+
 def _run(
     project: Project,
+    lock: int,
     engine: str,
     master: str | None,
     remote: str | None,
@@ -75,73 +94,30 @@ def _run(
     def told(table: str, place: int, count: int) -> None:
         step(place, count, table)
 
-    if engine == "spark":
-        _run_declared(project, master, remote, step)
+    if engine == "spark" and remote is None and not is_local(master, remote):
+        raise InputError(
+            f"spark-pipelines takes no master ({master}): give --remote, a Connect server of that cluster, "
+            "or --engine plain"
+        )
     step(0, 1, "starting Spark")
-    config = few_parts(master, remote) | (catalog_of(project) if remote is None else {})
+    config = few_parts(master, remote)
+    if remote is None:
+        config |= catalog_of(project)
+    if is_local(master, remote):
+        os.environ.setdefault("SPARK_CONF_DIR", str(project.folder / "conf"))  # it is the user's to extend
+        config |= as_server() if engine == "spark" else {}
     with open_session(
         master=master, remote=remote, memory=memory, app=f"penstock pipeline {project.folder}", config=config
     ) as spark:
         if engine == "plain":
             run_plain(spark, project, done=told)
         else:
-            spark.catalog.setCurrentDatabase(database_of(spark, project))
+            use_database(spark, project)
+            if remote is None:
+                run_declared(project, project.folder / SPECIFICATION, address_of(spark), None, step)
+            else:
+                run_declared(project, specification_on_server(project), remote, lock, step)
         return decide(spark, project, done=told)
-
-
-def catalog_of(project: Project) -> dict[str, str]:
-    """Settings of Spark for a catalog that survives: Hive's, in a Derby database of the project."""
-    derby = f"jdbc:derby:;databaseName={project.folder / 'catalog'};create=true"
-    return {
-        "spark.sql.catalogImplementation": "hive",
-        "spark.sql.warehouse.dir": str(project.folder / "tables"),
-        "spark.hadoop.javax.jdo.option.ConnectionURL": derby,
-        "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={project.folder / 'derby.log'}",
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-    }
-
-
-def _run_declared(
-    project: Project, master: str | None, remote: str | None, step: Callable[[int, int, str], None]
-) -> None:
-    """Run the graph of tables by `spark-pipelines run`; its output goes to a file of the project."""
-    if master is not None and not is_local(master, remote):
-        raise InputError(
-            f"spark-pipelines takes no master ({master}): give --remote, a Connect server of that cluster, "
-            "or --engine plain"
-        )
-    home = Path(pyspark.__file__).parent
-    command = [str(home / "bin" / "spark-pipelines"), "run", "--spec", str(project.folder / SPECIFICATION)]
-    command += ["--remote", remote or master or "local[*]"]
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(home),
-        "SPARK_CONF_DIR": str(project.folder / "conf"),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-    }
-    path = project.folder / LOG
-    step(0, 1, "starting spark-pipelines")
-    with (
-        path.open("w", encoding="utf-8", buffering=1) as log,  # line by line, for whoever watches
-        subprocess.Popen(  # noqa: S603  # our own program with our own arguments
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True
-        ) as process,
-    ):
-        assert process.stdout is not None
-        last = ""
-        for line in process.stdout:
-            log.write(line)
-            if "Flow" in line and line.rstrip().endswith(("RUNNING.", "COMPLETED.")):
-                step(0, 1, line.partition("Flow ")[2].strip().rstrip("."))
-            if "SQLSTATE" in line or "Error" in line.partition(":")[0]:
-                last = line.strip()
-        code = process.wait()
-    if code:
-        raise SparkFailed(f"spark-pipelines failed with code {code}: {last[:300]}; see {path}")
 
 
 def _complete(project: Project) -> None:
@@ -151,8 +127,8 @@ def _complete(project: Project) -> None:
 
 
 @contextmanager
-def _alone(project: Project) -> Iterator[None]:
-    """Keep a second run of the same pipeline out."""
+def _alone(project: Project) -> Iterator[int]:
+    """Keep a second run of the same pipeline out, by a file whose descriptor is given."""
     path = project.folder / ".lock"
     try:
         with path.open("w") as file:
@@ -160,6 +136,6 @@ def _alone(project: Project) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise InputError("another run of this pipeline is going on", path=project.folder) from None
-            yield
+            yield file.fileno()
     except PermissionError as error:
         raise InputError(f"cannot be written: {error.strerror}", path=path) from None

@@ -6,6 +6,7 @@ beside it; so the figures are the same for every engine, and nothing is read aga
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -173,6 +174,15 @@ def backlog(project: Project, kind: str) -> Backlog:
         bytes=sum(one.st_size for one in stats),
         oldest_s=0.0 if oldest is None else max(0.0, time.time() - oldest),
     )
+
+
+def bytes_to_read(project: Project) -> int:
+    """Bytes that a run reads about: of files that wait, and of the tables that views are made from."""
+    there = 0
+    for path in (path for name in TABLES for path in table_files(project, name)):
+        with suppress(OSError):
+            there += os.stat(path).st_size  # noqa: PTH116  # a text from a log, not a Path
+    return there + sum(backlog(project, kind).bytes for kind in RECORDED)
 
 
 def _complete(project: Project, kind: str) -> list[Path]:

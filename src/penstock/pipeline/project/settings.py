@@ -7,6 +7,7 @@ DIR/policy.yaml                the policy that packs the recorded events
 DIR/conf/spark-defaults.conf   the catalog: tables survive the end of a run
 DIR/tables, DIR/storage        Parquet files of the tables; what has been read (checkpoints)
 DIR/control                    control tables, which nodes follow
+DIR/advice.json                policies that were advised
 DIR/runs.jsonl                 what each run did
 """
 
@@ -101,8 +102,8 @@ class Project:
 
     @property
     def database(self) -> str:
-        """Name of the database of its tables."""
-        return "penstock"
+        """Name of the database of its tables on a server that has other tables, too."""
+        return f"penstock_{self.identifier}"
 
     @property
     def control(self) -> Path:
@@ -133,7 +134,7 @@ def open_project(place: str | Path) -> Project:
     try:
         settings = msgspec.yaml.decode(_read(path, limits.CONFIG_BYTES), type=PipelineSettings)
     except msgspec.DecodeError as error:  # a ValidationError, too
-        raise InputError(str(error), path=path) from None
+        raise InputError(told(error), path=path) from None
     names = [one.name for one in settings.advise]
     if len(set(names)) < len(names):
         raise InputError(f"advise: duplicate name; the names are {', '.join(names)}", path=path)
@@ -143,6 +144,15 @@ def open_project(place: str | Path) -> Project:
             f"allocation: least_s {own.least_s:g} is longer than most_s {own.most_s:g}", path=path
         )
     return Project(folder, settings)
+
+
+def told(error: msgspec.DecodeError) -> str:
+    """What is wrong with a file in YAML, and in which line, if it is not YAML at all."""
+    cause = error.__cause__ or error.__context__
+    mark = getattr(cause, "problem_mark", None)
+    if mark is None:
+        return str(error)
+    return f"line {mark.line + 1}: not YAML: {getattr(cause, 'problem', cause)}"
 
 
 def _read(path: Path, most: int) -> bytes:

@@ -8,6 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from penstock.pipeline.compile.queue_columns import with_columns
 from penstock.pipeline.compile.transforms import effect
 from penstock.pipeline.jobs.flows import flows as find_flows
 from penstock.pipeline.project.catalogue import TABLES, recorded_schema
@@ -89,7 +90,7 @@ def recent(days: int, table: str) -> Callable[[DataFrame], DataFrame]:
 def once(events: DataFrame) -> DataFrame:
     """Events as nodes recorded them, without those that are there twice: of two nodes, or a copied file."""
     same = Window.partitionBy("sender", "topic", "seq", "ts").orderBy("file")
-    numbered = events.withColumn("__copy", sf.row_number().over(same))
+    numbered = with_columns(events, {"__copy": sf.row_number().over(same)})
     return numbered.where("__copy = 1").select(*recorded_schema("events").names)
 
 

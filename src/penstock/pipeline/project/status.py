@@ -1,4 +1,4 @@
-"""What a pipeline is like now, without Spark: what waits, what the last run did, what is not as expected."""
+"""The status of a pipeline, without Spark: what waits, what the last run did, what is not as expected."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ import msgspec
 
 from penstock.core.queues import PackingQueue, Predictive, QueueOptions, Replay
 from penstock.core.queues.controllers import PredictiveState  # noqa: TC001  # read by msgspec
-from penstock.core.queues.packing import PackingState  # noqa: TC001
 from penstock.core.queues.replay import ReplayState  # noqa: TC001
+from penstock.core.queues.statistics import PackingState  # noqa: TC001
 from penstock.errors import InputError
 from penstock.model.digest import Digest
 from penstock.model.event import Event
@@ -67,7 +67,7 @@ class DrainedQueue:
             held_count, whole = 0, rows
         else:
             held_count, whole = held.rows.num_rows, behind_held(held.rows, rows)
-        items, found = items_of(whole, self._rules.key)
+        items, found = items_of(whole, self._rules)
         if known is None:  # what waits for another reason than a drain, or for longer than `forget_s`
             held_count = 0
         key = self._resumed(known, items[:held_count])
@@ -83,7 +83,7 @@ class DrainedQueue:
         known = _read(state)
         if known is None:  # forgotten: they have waited long enough
             return TriggerResult(held.rows, None, None)
-        items, found = items_of(held.rows, self._rules.key)
+        items, found = items_of(held.rows, self._rules)
         key = self._resumed(known, items)
         key.replay.advance(now_us - known.lag_us)
         return key.result(Assembly(held.rows, found, self._rules.key), now_us=now_us, lag_us=known.lag_us)
@@ -115,7 +115,7 @@ class _Running:
         self.replay.restore(drain, [item for item in waiting if isinstance(item, Event)])
 
     def result(self, assembled: Assembly, *, now_us: Instant, lag_us: int | None) -> TriggerResult:
-        """What goes out, what waits, and what is to be known of the key in its next trigger."""
+        """Return what goes out, what waits, and the state of the key for its next trigger."""
         drain = self.replay.state()
         assert drain is not None
         lag_us = now_us - drain.now_us if lag_us is None else lag_us

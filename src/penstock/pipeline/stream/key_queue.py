@@ -14,12 +14,12 @@ because the next trigger may begin with one. With a drain, rows wait from trigge
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_type
 
 from penstock.core.queues import Ladder, LadderState, PackingQueue, QueueOptions
 from penstock.errors import DigestError, InputError
@@ -29,7 +29,7 @@ from penstock.model.event import Event
 from penstock.pipeline.compile.digest_rows import digest_of_row, row_of_digest
 from penstock.pipeline.compile.events import EVENT, events_of
 from penstock.pipeline.compile.queue_columns import TIE
-from penstock.pipeline.tables.schemas import DIGEST as DIGEST_KIND
+from penstock.pipeline.stream.column_queue import DIGESTS, NUMBER, ColumnQueue, number_column
 from penstock.pipeline.tables.schemas import SOUND
 from penstock.policy.columns import Plan
 
@@ -148,7 +148,6 @@ def _nullable(rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(rows.columns, schema=schema)
 
 
-_DIGESTS: Final = to_arrow_type(DIGEST_KIND)
 _ABSENT: Final = {
     "ts_us": pa.scalar(None, pa.int64()),
     "seq": pa.scalar(0, pa.int64()),
@@ -180,6 +179,8 @@ class QueueRules:
     """How long rows may be held back; 0: not at all."""
     behind_us: int | None
     """Age from which on events are backlog; None: never."""
+    numbers: tuple[str, ...] = ()
+    """Attributes that are columns of numbers: then no event has a payload."""
     drain: Drain | None = None
     """How fast the rows of a key leave; None: all that fit go out with their trigger."""
 
@@ -216,6 +217,7 @@ class KeyQueue:
         self._plan = Plan(replace(rules.policy, digest_share=1.0))
         self._gathers = bool(rules.policy.digest_every_us) and rules.hold_us > 0
         self._options = QueueOptions(capacity_events=rules.capacity, capacity_bytes=_ANY_BYTES)
+        self._columns = ColumnQueue(self._plan, self._options, rules)
 
     def turn(
         self,
@@ -230,13 +232,18 @@ class KeyQueue:
         fits = rows.num_rows <= self._rules.capacity
         if fits and held is None and not behind and not _digests_in(rows):
             return TriggerResult(rows, None, None)  # by far the most common case: no row is examined
-        whole = rows if held is None else behind_held(held.rows, rows)
-        items, found = items_of(whole, self._rules.key)
         ladder_now = Ladder()
         known = ladder()
         if known is not None:
             ladder_now.restore(known)
             now_us = max(now_us, known.last_us or now_us)  # the machine's clock may have been set back
+        if held is None and not fits and not behind and not _digests_in(rows):
+            events = partial(events_in, rows, self._rules.numbers)
+            out = self._columns.turn(rows, ladder_now, events, now_us=now_us)
+            if out is not None:
+                return TriggerResult(out, None, ladder_now.state())
+        whole = rows if held is None else behind_held(held.rows, rows)
+        items, found = items_of(whole, self._rules)
         queue = PackingQueue(self._plan, self._options, ladder_now)
         if held is not None:
             queue.gather_until(held.until_us)
@@ -252,7 +259,7 @@ class KeyQueue:
     def _cut(
         self, queue: PackingQueue, held: HeldRows | None, *, behind: bool, now_us: Instant
     ) -> tuple[Sequence[Item], int, Instant]:
-        """What is left of the queue, how much of it goes out, and until when the rest is held."""
+        """Return the items left in the queue, how many of them go out, and until when the rest is held."""
         if self._gathers and not behind:
             out = queue.take(now_us=now_us)
             return [*out, *queue.items()], len(out), queue.due_us or now_us
@@ -269,11 +276,11 @@ class KeyQueue:
         return newest_us is not None and newest_us < now_us - self._rules.behind_us
 
 
-def items_of(rows: pa.Table, key: tuple[str, ...]) -> tuple[list[Event | Digest], dict[int, int]]:
+def items_of(rows: pa.Table, rules: QueueRules) -> tuple[list[Event | Digest], dict[int, int]]:
     """The rows as a queue's items, and the row of each by its `id`."""
     items = [
-        _digest(rows[DIGEST][place].as_py(), rows, key) if event is None else event
-        for place, event in enumerate(_events(rows))
+        _digest(rows[DIGEST][place].as_py(), rows, rules.key) if event is None else event
+        for place, event in enumerate(events_in(rows, rules.numbers))
     ]
     return items, {id(item): place for place, item in enumerate(items)}
 
@@ -296,16 +303,17 @@ def of_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     return rows
 
 
-def _events(rows: pa.Table) -> list[Event | None]:
+def events_in(rows: pa.Table, numbers: tuple[str, ...]) -> list[Any]:
     """Events of the rows; None where a row is a digest."""
     count = rows.num_rows
+    beside = {path: rows[number_column(path)].to_pylist() for path in numbers}
     parts = {
         name: rows[f"{EVENT}_{name}"].combine_chunks()
         if f"{EVENT}_{name}" in rows.column_names
         else pa.repeat(absent, count)
         for name, absent in _ABSENT.items()
     }
-    return events_of(pa.StructArray.from_arrays(list(parts.values()), names=list(parts)))
+    return events_of(pa.StructArray.from_arrays(list(parts.values()), names=list(parts)), beside)
 
 
 def _digests_in(rows: pa.Table) -> bool:
@@ -315,6 +323,14 @@ def _digests_in(rows: pa.Table) -> bool:
 
 def behind_held(held: pa.Table, rows: pa.Table) -> pa.Table:
     """The held rows, then the new ones."""
+    held_as, sent_as = (
+        {name for name in one.column_names if name == f"{EVENT}_root" or name.startswith(NUMBER)}
+        for one in (held, rows)
+    )
+    if held_as != sent_as:  # a held event would silently lose what a filter reads
+        raise InputError(
+            "the checkpoint holds rows with other attributes than the policy reads; use a new checkpoint"
+        )
     try:
         both = pa.concat_tables([held, rows], promote_options="default")
     except pa.ArrowException as error:
@@ -357,4 +373,4 @@ class Assembly:
             place = taken.schema.get_field_index(name)
             taken = taken.set_column(place, taken.schema.field(place), self.whole[name].take(first))
         made = (row_of_digest(item) if isinstance(item, Digest) else None for item in items)
-        return taken.append_column(DIGEST, pa.array(made, _DIGESTS))
+        return taken.append_column(DIGEST, pa.array(made, DIGESTS))

@@ -24,10 +24,11 @@ from penstock.core.queues import Drain, QueueOptions
 from penstock.core.queues import drain as drain_of
 from penstock.errors import InputError, PolicyError
 from penstock.model.instant import to_us
-from penstock.pipeline.compile.events import EVENT, as_events, known
+from penstock.pipeline.compile.events import EVENT, as_events, known, number_in, numeric
 from penstock.pipeline.compile.queue_columns import TIE, queue_columns, told
 from penstock.pipeline.compile.sources import Sources
 from penstock.pipeline.compile.verdicts import column
+from penstock.pipeline.stream.column_queue import number_column
 from penstock.pipeline.stream.key_queue import BUNDLE, NOW, QueueRules, bundled, unbundled
 from penstock.pipeline.stream.packer import HELD, Packer
 from penstock.pipeline.tables.schemas import DIGEST, EVENTS
@@ -116,6 +117,7 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
         events=tuple(plain[name] for name in events),
         hold_us=to_us(hold_s),
         behind_us=to_us(behind_s) if backlog == "shed" else None,
+        numbers=tuple(numeric(sources, list(read_by(policy)))),
         drain=rate,
     )
     sources.found_digest()  # refuses a column that is none
@@ -216,6 +218,8 @@ def _projected(
     if given is not None:
         made["digest"] = given.cast(DIGEST)
     made |= {f"{EVENT}_{name}": sf.col(EVENT).getField(name) for name in _parts(sources, rules, wanted)}
+    numbers = numeric(sources, wanted)
+    made |= {number_column(path): number_in(path, numbers[path]) for path in rules.numbers}
     made |= {TIE: columns.tie(), NOW: sf.unix_micros(sf.current_timestamp())}
     frame = columns.of(stream).transform(events).select(*(found.alias(name) for name, found in made.items()))
     names = st.StructType([st.StructField(name, st.NullType()) for name in made])  # types are not asked for
@@ -226,7 +230,7 @@ def _parts(sources: Sources, rules: QueueRules, wanted: Sequence[str]) -> Iterat
     """Parts of an event that the policy reads; others are not sent to the workers."""
     found = [paths.parse(text) for text in wanted]
     draws = _draws(rules.policy)
-    payload = [path for path in found if path.source is Source.PAYLOAD]
+    payload = [path for path in found if path.source is Source.PAYLOAD and path.text not in rules.numbers]
     beside = any(sources.typed(path) is not None for path in payload)
     sized = any(path.source is Source.SIZE for path in found)
     if rules.drain is not None:  # an item's size is what it takes on a link

@@ -79,4 +79,4 @@ EFFECT: Final = _struct(
 """Effect of one filter."""
 
 SOUND: Final = "it needs a count from 1, spans of time and of numbers, causes and attributes"
-"""What a valid digest has, for the error about a damaged one."""
+"""The parts of a valid digest, for the error about a damaged one."""

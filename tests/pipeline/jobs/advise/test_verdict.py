@@ -91,6 +91,15 @@ def test_a_good_proposal() -> None:
     )
 
 
+def test_an_equal_share_is_not_told_as_a_gain() -> None:
+    others = {
+        "drop-newest": account(kept=40, delay_s=30, age_s=30, lost=450),
+        "drop-oldest": account(kept=100, delay_s=20, age_s=10, lost=400),
+    }
+    sentence = verdict(account(kept=100, delay_s=2, age_s=5, lost=520), others).sentence
+    assert sentence.startswith("keeps 100 % of the events with pulse > 120 as drop-oldest does, shortens")
+
+
 def test_a_proposal_that_is_not_worth_it() -> None:
     found = verdict(
         account(kept=99, delay_s=2, age_s=11, lost=520),

@@ -1,4 +1,4 @@
-"""`penstock backtest` and `penstock advise` as a user runs them, each with a Spark of its own."""
+"""`penstock backtest` and `penstock advise` as a user runs them, most with a Spark of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from tests.kit.command import VITALS, answer, penstock
+from tests.kit.command import VITALS, answer, answer_here, penstock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,8 +81,9 @@ def test_advise_and_what_it_writes(recorded: Path, tmp_path: Path) -> None:
     penstock("policy", "check", "--strict", str(policy))
 
 
+@pytest.mark.usefixtures("opened")
 def test_advice_that_gains_nothing_exits_1(recorded: Path) -> None:
-    found = answer(
+    found = answer_here(
         "advise", "--events", str(recorded), "--attribute", "pulse", "--budget", "0.4", "--key", "topic",
         "--capacity", "50", "--drain", "1000/s", ok=1,
     )  # fmt: skip
@@ -95,7 +96,7 @@ def test_advice_that_gains_nothing_exits_1(recorded: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "broken.parquet"
     path.write_bytes(b"PAR1 but not really PAR1")
-    found = answer(
+    found = answer_here(
         "backtest", "--events", str(path), "--policy", VITALS, "--capacity", "30", "--drain", "1/s", ok=3
     )
     assert str(path) in found["error"]["message"]

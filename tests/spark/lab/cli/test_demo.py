@@ -26,6 +26,7 @@ def test_the_tour_shows_every_part_and_writes_one_page(tmp_path: Path) -> None:
         "phones",
         "web-feed",
         "streams-kill",
+        "pack-fig9",
         "ces-overload",
     ]
     failed = [(one["command"], one["found"]) for one in found["commands"] if one["exit"]]

@@ -69,7 +69,10 @@ def _around(name: str, part: DataFrame) -> list[str]:
 
 
 def packed_by(policy: Policy, asked: AdviceRequest, level: int | str) -> Callable[[DataFrame], DataFrame]:
-    """Transform that packs blocks at a level, or at the levels of a column."""
+    """Transform that packs blocks at a level, or at the levels of a column.
+
+    With a column the frame has its rows once for each level, side by side: blocks are parted already.
+    """
 
     def packed(frame: DataFrame) -> DataFrame:
         key = [*asked.queue, LEARN, *([level] if isinstance(level, str) else [])]
@@ -83,6 +86,7 @@ def packed_by(policy: Policy, asked: AdviceRequest, level: int | str) -> Callabl
                 schema=frame.schema,
                 now=0,
                 attributes=asked.columns,
+                parted=isinstance(level, str),
             )
         )
 
@@ -137,10 +141,12 @@ def measure(
     """Share kept and error of the held value by level, for the part learned from and for the rest.
 
     A digest gives the exact distance of its values from any other: the sum of squared distances from v is
-    M2 + n·(mean − v)², and the largest distance is at the minimum or maximum.
+    M2 + n·(mean − v)², and the largest distance is at the minimum or maximum. Rows are shuffled once, and
+    repeated for each level behind the shuffle.
     """
+    blocks = slim(parts, policy, asked).repartition(*map(column, [*asked.queue, LEARN]))
     levels = sf.explode(sf.sequence(sf.lit(1), sf.lit(policy.highest))).alias(LEVEL)
-    packed = slim(parts, policy, asked).select("*", levels).transform(packed_by(policy, asked, LEVEL))
+    packed = blocks.select("*", levels).transform(packed_by(policy, asked, LEVEL))
     queue = Window.partitionBy(*map(column, [*asked.queue, LEARN, LEVEL])).orderBy("place")
     so_far = queue.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     places = [asked.attributes.index(name) for name in numeric]

@@ -60,7 +60,7 @@ class AdviceRequest:
     columns: Mapping[str, str]
     """Columns by attribute, as for `pack`."""
     matters: tuple[Predicate, ...] = ()
-    """What matters to the receiver; none: what lies outside the normal range."""
+    """Predicates that matter to the receiver; none: what lies outside the normal range."""
     drain: Drain | None = None
     """How fast a queue empties; None: so fast that the budget is needed."""
 

@@ -48,7 +48,7 @@ def normal_ranges(profiles: Sequence[Profile]) -> dict[str, tuple[float, float]]
 
 
 def unusual(normal: Mapping[str, tuple[float, float]]) -> tuple[Predicate, ...]:
-    """What lies outside normal ranges, as predicates with numbers that people would write."""
+    """Make predicates of what lies outside normal ranges, with numbers that people would write."""
     found: list[Predicate] = []
     for name, (low, high) in normal.items():
         found += [

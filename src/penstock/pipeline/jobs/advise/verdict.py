@@ -34,7 +34,7 @@ _HALF: Final = (0.45, 0.55)
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a receiver gets of what it wants."""
+    """Figures of a candidate by which it is judged: how much of what matters arrives, and how soon."""
 
     kept: float | None
     """Share kept of what matters, of all predicates together; None: nothing of it occurred."""
@@ -113,14 +113,17 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _kept(own: Figures, others: Mapping[str, Figures], what: str) -> list[str]:
-    shares = [other.kept for other in others.values() if other.kept is not None]
+    shares = {name: other.kept for name, other in others.items() if other.kept is not None}
     if own.kept is None or not shares:
         return []
-    return [f"keeps {_share(own.kept)} of the events with {what} instead of {_share(max(shares))}"]
+    best = max(shares, key=lambda name: shares[name])
+    ours, theirs = _share(own.kept), _share(shares[best])
+    compared = f"as {best} does" if ours == theirs else f"instead of {theirs}"
+    return [f"keeps {ours} of the events with {what} {compared}"]
 
 
 def _sooner(own: Figures, others: Mapping[str, Figures]) -> list[str]:
-    """What comes sooner than with any rival."""
+    """Say what comes sooner than with any rival."""
     halves = [other.half_us for other in others.values() if other.half_us is not None]
     ages = [other.age_us for other in others.values() if other.age_us is not None]
     found: list[str] = []

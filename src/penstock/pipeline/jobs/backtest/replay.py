@@ -68,7 +68,7 @@ def backtest(
 ) -> Callable[[DataFrame], DataFrame]:
     """Make a transform that replays every queue of recorded events: one row per candidate, columns BACKTEST.
 
-        events.transform(backtest(Settings(candidates=…, capacity=1000, drain=drain("100/s"))))
+        events.transform(backtest(Settings(candidates=candidates, capacity=1000, drain=drain("100/s"))))
 
     The column `ts` is the time of an event. The events are read twice, once for the figures of the stream.
     `tasks` is the number of parts that queues are divided among; default: as Spark is set.

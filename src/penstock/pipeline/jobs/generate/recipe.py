@@ -1,4 +1,4 @@
-"""What to generate (size, rate, start, seed), and random columns.
+"""The size, rate, start and seed of a generated stream, and its random columns.
 
 Each random value is a hash of the seed, a name and its subject. So the values of a row depend on the row
 only, the same seed gives the same rows however Spark divides the work, and a random process can be evaluated

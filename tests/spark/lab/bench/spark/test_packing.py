@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from penstock.errors import InputError
 from penstock.pipeline.stream.pack_stream import stands_for
 from penstock.pipeline.tables.folders import folder_stream, write_folder
+from penstock_lab.bench.spark import contests, streaming
 from penstock_lab.bench.spark import packing as bench
-from penstock_lab.bench.spark import streaming
 from penstock_lab.bench.spark.pandas_rivals import QUEUE
 
 if TYPE_CHECKING:
@@ -20,26 +21,55 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("contest", bench.CONTESTS, ids=lambda contest: contest.name)
-def test_rivals_give_the_same_rows(spark: SparkSession, contest: bench.SparkContest) -> None:
-    bench.check_same(spark, contest)
+@pytest.mark.parametrize("contest", contests.CONTESTS, ids=lambda contest: contest.name)
+def test_rivals_give_the_same_rows(spark: SparkSession, contest: contests.SparkContest) -> None:
+    contests.check_same(spark, contest)
 
 
 def test_every_policy_keeps_and_drops_something(spark: SparkSession) -> None:
-    for contest in bench.CONTESTS:
+    for contest in contests.CONTESTS:
         frame = contest.frame(spark, QUEUE)
-        kinds = {row["kind"] for row in bench.contestants(frame, contest)["ours"]().select("kind").collect()}
+        kinds = {
+            row["kind"] for row in contests.contestants(frame, contest)["ours"]().select("kind").collect()
+        }
         assert kinds == {"event", "digest"}, contest.name
 
 
 def test_figures_become_rows_with_ratios_in_which_larger_is_better() -> None:
     slow = {"ours": 2.0, "sql": 2.0, "pandas": 20.0, "floor": 1.0}
-    taken = {1_000: {contest.name: slow for contest in bench.CONTESTS}, 10_000: {}}
-    taken[10_000] = {contest.name: {"ours": 40.0, "sql": 20.0, "floor": 36.0} for contest in bench.CONTESTS}
+    taken = {1_000: {contest.name: slow for contest in contests.CONTESTS}, 10_000: {}}
+    taken[10_000] = {
+        contest.name: {"ours": 40.0, "sql": 20.0, "floor": 36.0} for contest in contests.CONTESTS
+    }
     sql, pandas, floor, _, more, lower, growth = bench.rows_of(taken, cores=2)[:7]
     assert (sql.ratio, pandas.ratio, more.ratio, growth.ratio) == (1.0, 10.0, 0.5, 0.5)
     assert (sql.ok, pandas.ok, more.ok, growth.ok) == (True, True, False, False)
     assert (floor.ratio, floor.ok, lower.ratio, lower.ok) == (0.5, False, 0.9, True)
+
+
+def test_growth_is_told_for_the_largest_size_at_which_there_was_time() -> None:
+    once = {"ours": 2.0, "sql": 2.0, "pandas": 20.0, "floor": 1.0}
+    name = contests.CONTESTS[0].name
+    taken = {1_000: {contest.name: once for contest in contests.CONTESTS}}
+    taken |= {
+        10_000: {name: {"ours": 20.0, "sql": 18.0, "floor": 15.0}},
+        50_000: {name: {"ours": 125.0, "floor": 75.0}},
+    }
+    rows = [row for row in bench.rows_of(taken, cores=2) if row.name.startswith(f"{name}, 50,000")]
+    assert [row.rival for row in rows] == ["shuffle and sort", "1,000"]
+    assert [row.ratio for row in rows] == pytest.approx([0.6, 0.8])
+    assert not [
+        row for row in bench.rows_of(taken, cores=2) if "10,000" in row.name and row.name.startswith("chain")
+    ]
+
+
+def test_a_larger_size_begins_only_if_it_ends_in_time() -> None:
+    known = {"ours": 10.0, "sql": 10.0, "floor": 5.0}
+    run = bench._Run(None, lambda *_: None, perf_counter(), 1)  # type: ignore[arg-type]
+    assert run._in_time(known, ["ours", "floor"], 5, made=False)
+    assert not run._in_time(known, ["ours", "floor"], 100, made=False)
+    late = bench._Run(None, lambda *_: None, perf_counter() - bench.BUDGET_S, 1)  # type: ignore[arg-type]
+    assert not late._in_time(known, ["ours"], 5, made=True)
 
 
 def test_all_rivals_warm_up_alike_before_time_is_taken() -> None:

@@ -25,14 +25,21 @@ def figure11(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> E
     return fig11.run(spark, seed=21, quick=True, out=out, progress=silent)
 
 
-NOT_REPRODUCED = {"… about equally often", "median time between packs"}
-"""Decision 0013 says why."""
+NOT_JUDGED = {"… how often", "median time between packs", "… with the low-pass ladder, our default"}
+"""Rows that follow from what the paper does not give; docs/guides/reading-measurements.md says from what."""
 
 
-def test_every_other_row_holds(figure11: ExperimentResult) -> None:
-    failed = {row.what for row in figure11.rows if row.ok is False}
-    assert failed <= NOT_REPRODUCED
-    assert sum(row.ok is True for row in figure11.rows) >= 7
+def test_every_judged_row_holds(figure11: ExperimentResult) -> None:
+    assert [row.what for row in figure11.rows if row.ok is False] == []
+    assert {row.what for row in figure11.rows if row.ok is None} == NOT_JUDGED
+    assert len(figure11.rows) == 12
+
+
+def test_the_pipelines_tables_have_the_packs_of_the_queue(figure11: ExperimentResult) -> None:
+    by_ladder, depends = figure11.tables[1].rows, figure11.tables[2].rows
+    assert depends[0][0] == "as generated"
+    assert depends[0][1] == by_ladder[0][1], "packs in an hour, from `health` and from the trace"
+    assert abs(float(depends[0][4]) - float(by_ladder[0][3])) < 0.2, "the median, too"
 
 
 def test_the_picture_is_there_and_the_run_says_that_it_was_shortened(figure11: ExperimentResult) -> None:
