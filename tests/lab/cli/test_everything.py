@@ -60,7 +60,7 @@ def test_a_missed_goal_is_the_exit_code_only_if_asked(
     monkeypatch: pytest.MonkeyPatch, check: tuple[str, ...], code: int
 ) -> None:
     missed = BenchmarkResult("b", (BenchmarkRow("x", 1.0, "s", "r", 1.0, 1.0, 2.0),), 1.0)
-    found = stored.described(missed.as_json(), Shows(live=True), "c", quick=True)
+    found = stored.described(missed.as_json(), Shows(live=True), "c", stored.Begun(), quick=True)
 
     def ended(*_: object, **__: object) -> list[Ended]:
         return [Ended("b", 1.0, found)]
@@ -71,11 +71,45 @@ def test_a_missed_goal_is_the_exit_code_only_if_asked(
     assert "0 rows hold, 1 do not, 0 are not judged" in done.stdout
 
 
+def said(done: Any) -> str:
+    """What a command complained about, without the frame around it."""
+    return " ".join(done.output.replace("│", " ").split())
+
+
+def test_only_those_named_are_run_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def ended(commands: dict[str, list[str]], *_: object) -> list[Ended]:
+        seen.extend(commands)
+        return [Ended(name, 1.0, None, "no", 4) for name in commands]
+
+    monkeypatch.setattr("penstock_lab.cli.everything.run_all", ended)
+    done = run(reproduce.reproduce, "all", "--quick", "--only", "ward, ces-overload-live", "--json")
+    assert seen == ["ward", "ces-overload-live"]
+    assert done.exit_code == 4
+    command = json.loads(done.stdout)["run"]["command"]
+    assert command == "penstock reproduce all --only ward,ces-overload-live --quick"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("all", "--only", "cli,no-such"), "there is no 'no-such'; there are cli, policy,"),
+        (("all", "--only", ","), "no name is given"),
+        (("node", "--only", "cli"), "write all --only cli"),
+    ],
+)
+def test_a_selection_that_is_none_is_refused(words: tuple[str, ...], problem: str) -> None:
+    done = run(bench.bench, *words)
+    assert done.exit_code == 2
+    assert problem in said(done)
+
+
 @pytest.mark.parametrize("words", [("all", "--minutes", "3"), ("all", "--rounds", "3")])
 def test_options_of_one_experiment_are_not_those_of_all(words: tuple[str, ...]) -> None:
     done = run(reproduce.reproduce, *words)
     assert done.exit_code == 2
-    assert "'all' has no option" in " ".join(done.output.replace("│", " ").split())
+    assert "'all' has no option" in said(done)
 
 
 def test_all_means_every_benchmark_and_every_experiment_with_its_live_twin(
@@ -86,7 +120,7 @@ def test_all_means_every_benchmark_and_every_experiment_with_its_live_twin(
     def ended(commands: dict[str, list[str]], _: object, told: Any) -> list[Ended]:
         seen.update(commands)
         rows = BenchmarkResult("b", (BenchmarkRow("x", 1.0, "s"),), 1.0).as_json()
-        found = stored.described(rows, Shows(live=True), "c", quick=True)
+        found = stored.described(rows, Shows(live=True), "c", stored.Begun(), quick=True)
         done = [Ended(name, 1.0, found) for name in commands]
         for number, one in enumerate(done, start=1):
             told(number, one.name, one)

@@ -12,7 +12,7 @@ from playwright.sync_api import sync_playwright
 from tests.e2e.chromium import ARGUMENTS
 
 from penstock.cli.html_page import Table
-from penstock_lab.cli.tour import Part, _round_up, summary, write_report
+from penstock_lab.cli.tour import Part, _round_up, other_work, summary, write_report
 from penstock_lab.experiments.phones import Moment, Watched
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.experiments.ward import POLICY
@@ -44,12 +44,12 @@ WATCHED = Watched(
 )
 
 
-def report(folder: Path, watched: Watched = WATCHED, *, ok: bool = True) -> str:
+def report(folder: Path, watched: Watched = WATCHED, *, ok: bool = True, busy: str = "") -> str:
     (folder / "the policy.yaml").write_text("name: it\n")
     part = Part("Streams", "penstock reproduce streams-kill", OUTCOME, ("written: x",), ok)
     files = [(folder / "the policy.yaml", "the policy"), (folder / "none.html", "was not written")]
     return write_report(
-        folder / "report.html", policy=POLICY, watched=watched, parts=[part], files=files
+        folder / "report.html", policy=POLICY, watched=watched, parts=[part], files=files, busy=busy
     ).read_text()
 
 
@@ -77,8 +77,19 @@ def test_the_files_to_open_next_are_linked_if_they_are_there(tmp_path: Path) -> 
 
 
 def test_a_part_that_failed_is_named_before_the_details(tmp_path: Path) -> None:
-    first = report(tmp_path, ok=False).partition("<details>")[0]
-    assert "Not everything held in this run: Streams." in first
+    missed = Claim("age: 2 s or less", "4.5 s", "3.3 s", ok=False, note="fails above 2 s")
+    late = replace(WATCHED, outcome=replace(OUTCOME, rows=(*OUTCOME.rows, missed)))
+    first = report(tmp_path, late, ok=False, busy="The machine was busy.").partition("<details>")[0]
+    _, _, told = first.partition("Not everything held in this run:")
+    assert "<li>Two phones &lt;live&gt;: age: 2 s or less: 3.3 s (others: 4.5 s)</li>" in told
+    assert "<li>Streams: alarms: 100% (others: 50%)</li>" in told
+    assert "The machine was busy." in told
+
+
+def test_other_work_of_the_machine_is_told_only_if_there_is_some(tmp_path: Path) -> None:
+    assert not other_work(2.0, 2)
+    assert "load 2.1 on 2 cores" in other_work(2.1, 2)
+    assert "The machine was busy." not in report(tmp_path, busy="The machine was busy.")
 
 
 def test_a_share_is_never_rounded_up_to_all(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_no_port_is_given_twice_nor_by_the_kernel() -> None:
 
 
 def test_another_process_gets_other_ports() -> None:
-    """It begins where this process did, so it meets the ports of this process first."""
+    """The child begins where this process did, so it meets the ports of this process first."""
     own = [ports.free_port() for _ in range(3)]
     asks = (
         "import os; from penstock_lab.rigs import ports; "

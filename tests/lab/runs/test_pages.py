@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.kit.paths import ROOT
 
+from penstock.errors import InputError
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.runs import pages, stored
@@ -78,12 +79,14 @@ MADE = {
         ).as_json(),
         Shows(live=True),
         "penstock bench b",
+        stored.Begun(),
         quick=True,
     ),
     "reproduce-e": stored.described(
         ExperimentResult("e", "E", "in the lab", CLAIMS, (), (), 1).as_json(),
         Shows(live=False, paper="PACK", figures={"": "Figure 8"}),
         "penstock reproduce e --seed 1",
+        stored.Begun(),
         quick=False,
     ),
 }
@@ -98,6 +101,14 @@ def test_the_rows_of_a_run_are_shown_as_they_are() -> None:
     )
     assert "shortened by `--quick`" in page
     assert "| [reproduce e](#reproduce-e) | PACK | simulated | 0 of 1 | complete |" in page
+
+
+def test_rows_that_do_not_hold_come_first() -> None:
+    page = pages.measurements(MADE)
+    listed = page[page.index("## Rows that do not hold") : page.index("## Experiments")]
+    assert "| [reproduce e](#reproduce-e) | low \\| high | 1 s | 2 s | fails if \\*late\\* |" in listed
+    assert listed.count("\n| [") == 1
+    assert "Every row that is judged holds." in pages.measurements({"bench-b": MADE["bench-b"]})
 
 
 def test_a_paper_is_shown_figure_by_figure() -> None:
@@ -136,3 +147,110 @@ def test_the_table_of_the_readme_is_what_its_commands_say() -> None:
         "readings lost": [f"{each['loss']:.0%}".replace("%", " %") for each in columns],
     }.items():
         assert f"| {what} | {' | '.join(cells)} |" in text
+
+
+def words(path: str) -> str:
+    """A page without its line breaks."""
+    return " ".join((ROOT / path).read_text().split())
+
+
+def test_the_readme_polls_as_often_as_the_stored_run(runs: dict[str, Any]) -> None:
+    table = runs["reproduce-corona-table2"]["tables"][0]["rows"]
+    rows = {row["scheme"]: row for row in table}
+    ours = rows["ours, lite, solved centrally, at least 60 s apart"]
+    delay_s, polls = (float(ours[cell].split()[0]) for cell in ("s per subscription", "polls"))
+    paper = rows["Corona-Lite"]
+    paper_s, paper_polls = float(paper["at 4.7 empty cells"]), float(paper["polls"].split()[0])
+    assert (
+        f"{delay_s:.0f} s of mean delay with {polls:.0f} polls of a page in half an hour, at the shortest "
+        f"interval a node takes by default, where the paper's method takes about {paper_s:.0f} s "
+        f"with {paper_polls:.0f}"
+    ) in words("README.md")
+
+
+def test_what_the_readme_says_of_flows_holds_in_the_stored_run(runs: dict[str, Any]) -> None:
+    run = runs["reproduce-ces-overload-live"]
+    said = words("README.md")
+    assert (
+        "three times the load it can carry they keep their jitter, within 1.5 × that of an idle link" in said
+    )
+    assert "lose nothing, while the rest is packed ([measured live]" in said
+    rows = {row["what"]: row for row in run["rows"]}
+    kept = rows["served flows keep their jitter at 3 × load"]
+    assert (kept["ok"], kept["paper"], run["how"]) == (True, "≤ 1.5 × idle", "live")
+    assert rows["… and lose nothing at 3 × load"]["ok"]
+    assert rows["best effort is packed by its policy meanwhile"]["ok"]
+
+
+RUN = {"command": "penstock reproduce e --seed 1", "date": "2026-01-02", "quick": False}
+ROW = {"unit": "s", "rival": "r", "rival_value": 4.0, "ratio": 2.0, "goal": None, "ok": None, "note": "so"}
+RUNS: dict[str, dict[str, Any]] = {
+    "reproduce-e": {
+        "run": RUN,
+        "tables": [
+            {"title": "Low | high", "rows": [{"load": "1", "loss": "2 %"}, {"load": "3", "loss": "4 %"}]},
+            {"title": "Low again", "rows": [{"load": "5"}]},
+        ],
+    },
+    "bench-b": {
+        "bench": "b",
+        "run": {**RUN, "command": "penstock bench b --quick", "quick": True},
+        "rows": [{"name": "asks: x", "value": 2.0, **ROW}, {"name": "other", "value": 1.0, **ROW}],
+    },
+}
+
+
+def page(asked: str) -> str:
+    return f"before\n<!-- measured: {asked} -->\nold figures\n<!-- measured: end -->\nafter\n"
+
+
+def test_a_block_is_the_table_of_a_run() -> None:
+    found = pages.filled(page("reproduce-e | Low again"), RUNS, "p")
+    assert found == (
+        "before\n<!-- measured: reproduce-e | Low again -->\n\n| load |\n| --- |\n| 5 |\n\n"
+        "([`penstock reproduce e --seed 1`](../measurements.md#reproduce-e), 2026-01-02)\n\n"
+        "<!-- measured: end -->\nafter\n"
+    )
+    assert pages.filled(found, RUNS, "p") == found
+
+
+def test_lines_are_chosen_by_their_first_cell() -> None:
+    table = {"title": "Low", "rows": RUNS["reproduce-e"]["tables"][0]["rows"]}
+    runs = {"reproduce-e": {"run": RUN, "tables": [table]}}
+    found = pages.filled(page("reproduce-e | Low | 3"), runs, "p")
+    assert "| 3 | 4 % |" in found
+    assert "2 %" not in found
+
+
+def test_a_block_is_rows_of_a_benchmark_by_how_they_begin() -> None:
+    found = pages.filled(page("bench-b | asks"), RUNS, "p")
+    assert "| asks: x | 2 s | 4 (r) | 2.00 × |  | – |\n" in found
+    assert "other" not in found
+    assert "2026-01-02, shortened)" in found
+    assert "| other |" in pages.filled(page("bench-b | asks; other"), RUNS, "p")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (page("reproduce-x | Low"), "p.md: `measured: reproduce-x | Low`: no run 'reproduce-x' is stored"),
+        (page("reproduce-e | High"), "no part that begins with 'High'"),
+        (page("reproduce-e | Low"), "or several"),
+        (page("bench-b | nothing"), "no part that begins with 'nothing'"),
+        (page("bench-b | asks; nothing"), "no part that begins with 'asks; nothing'"),
+        (page("reproduce-e | Low again | 7"), "no line begins with the cell '7'"),
+        ("<!-- measured: bench-b -->\n", "has no `<!-- measured: end -->`"),
+    ],
+)
+def test_a_block_that_cannot_be_made_is_named(text: str, problem: str) -> None:
+    with pytest.raises(InputError) as raised:
+        pages.filled(text, RUNS, "p.md")
+    assert problem in str(raised.value)
+
+
+def test_guides_say_what_the_stored_runs_say() -> None:
+    runs = stored.read(ROOT / "docs" / "measured")
+    guides = {path.name: path.read_text() for path in (ROOT / "docs" / "guides").glob("*.md")}
+    strays = [name for name, text in guides.items() if pages.filled(text, runs, name) != text]
+    assert strays == [], "repeat: python tools/measurements.py"
+    assert sum("<!-- measured: " in text for text in guides.values()) >= 3

@@ -1,4 +1,4 @@
-"""What modules declare of themselves, and the figures that their rows belong to."""
+"""Declarations of modules, and the figures that their rows belong to."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ RUN: dict[str, Any] = {"rows": [], "plots": ["/home/me/a.png"], "report": "/home
 
 
 def test_a_run_says_when_where_and_from_what() -> None:
-    found = stored.run_of("penstock bench node", quick=True)
+    found = stored.Begun().ended("penstock bench node", quick=True)
     assert date.fromisoformat(found["date"]) <= datetime.now(UTC).date()
     assert found["command"] == "penstock bench node"
     assert found["quick"] is True
@@ -31,8 +31,16 @@ def test_a_run_says_when_where_and_from_what() -> None:
     assert platform.node() not in found["machine"].values()
 
 
+def test_a_run_is_of_the_commit_that_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "commit", lambda: "before")
+    begun = stored.Begun()
+    monkeypatch.setattr(stored, "commit", lambda: "after")
+    assert begun.ended("c", quick=False)["commit"] == "before"
+    assert begun.seconds >= begun.ended("c", quick=False)["seconds"] - 0.1 >= -0.1
+
+
 def test_a_file_keeps_the_run_without_paths_of_the_machine(tmp_path: Path) -> None:
-    run = {"run": stored.run_of("c", quick=False), **RUN, "rows": [{"value": float("inf")}]}
+    run = {"run": stored.Begun().ended("c", quick=False), **RUN, "rows": [{"value": float("inf")}]}
     path = stored.write(tmp_path / "deep", "bench-node", run)
     assert path == tmp_path / "deep" / "bench-node.json"
     found = stored.read(tmp_path / "deep")

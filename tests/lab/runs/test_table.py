@@ -16,7 +16,7 @@ def test_rows_of_an_experiment() -> None:
     claims = (Claim("low", "1 s", "2 s", ok=False, note="fails above 1 s"), Claim("high", "–", "3", ok=None))
     outcome = ExperimentResult("e1", "E1", "here", claims, (), (), 1)
     shows = Shows(live=True, paper="PACK", figures={"low": "Figure 8"})
-    found = stored.described(outcome.as_json(), shows, "penstock reproduce e1", quick=True)
+    found = stored.described(outcome.as_json(), shows, "penstock reproduce e1", stored.Begun(), quick=True)
     assert rows_of(found) == [
         TableRow("e1", "PACK, Figure 8", "low", "1 s", "2 s", "live", ok=False, note="fails above 1 s"),
         TableRow("e1", "", "high", "–", "3", "live", ok=None),
@@ -28,9 +28,8 @@ def test_rows_of_a_benchmark() -> None:
         BenchmarkRow("fast", 1_234_567.0, "msg/s", "mosquitto", 94_900.0, 13.0, 6.0, fails_if="slow"),
         BenchmarkRow("alone", 1.234, "s"),
     )
-    found = stored.described(
-        BenchmarkResult("b", measured, 1.0).as_json(), Shows(live=False), "c", quick=False
-    )
+    outcome = BenchmarkResult("b", measured, 1.0)
+    found = stored.described(outcome.as_json(), Shows(live=False), "c", stored.Begun(), quick=False)
     assert rows_of(found) == [
         TableRow(
             "bench b",

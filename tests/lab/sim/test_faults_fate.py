@@ -1,4 +1,4 @@
-"""What becomes of messages: frequencies by a fixed seed, and independence of one fault from another."""
+"""Fates of messages: frequencies by a fixed seed, and independence of one fault from another."""
 
 from __future__ import annotations
 
@@ -23,18 +23,21 @@ def near(count: int, *, of: int, probability: float) -> bool:
     return abs(count - of * probability) <= 4 * sqrt(of * probability * (1 - probability))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probability", [0.01, 0.1, 0.5])
 def test_losses_come_as_often_as_asked(probability: float) -> None:
     lost = sum(fate[0].arrival_us is None for fate in outcomes(FaultOptions(loss=probability)))
     assert near(lost, of=MESSAGES, probability=probability)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probability", [0.01, 0.1, 0.5])
 def test_copies_come_as_often_as_asked(probability: float) -> None:
     copies = sum(len(fate) == 2 for fate in outcomes(FaultOptions(duplication=probability)))
     assert near(copies, of=MESSAGES, probability=probability)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probability", [0.01, 0.1, 0.5])
 def test_messages_are_held_back_as_often_as_asked(probability: float) -> None:
     faults = FaultOptions(reordering=probability, reordering_delay_us=777)
@@ -45,11 +48,13 @@ def test_messages_are_held_back_as_often_as_asked(probability: float) -> None:
     assert near(delays.count(1_777), of=MESSAGES, probability=probability)
 
 
+@pytest.mark.slow
 def test_certain_faults_always_happen() -> None:
     assert all(fate == [WireOutcome(None)] for fate in outcomes(FaultOptions(loss=1.0)))
     assert all(len(fate) == 2 for fate in outcomes(FaultOptions(duplication=1.0)))
 
 
+@pytest.mark.slow
 def test_jitter_fills_its_range_evenly() -> None:
     delays = [
         (fate[0].arrival_us or 0) - (number + 1) * GAP_US
@@ -65,6 +70,7 @@ def test_jitter_alone_keeps_the_order() -> None:
     assert arrivals == sorted(arrivals)
 
 
+@pytest.mark.slow
 def test_a_higher_loss_loses_the_same_messages_and_more() -> None:
     few, many = (
         {
@@ -77,6 +83,7 @@ def test_a_higher_loss_loses_the_same_messages_and_more() -> None:
     assert few < many
 
 
+@pytest.mark.slow
 def test_one_fault_leaves_the_draws_of_another_alone() -> None:
     alone = outcomes(FaultOptions(jitter_us=GAP_US - 1))
     both = outcomes(FaultOptions(jitter_us=GAP_US - 1, duplication=0.3))

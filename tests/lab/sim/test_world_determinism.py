@@ -105,7 +105,7 @@ def test_the_hash_seed_has_no_influence(hash_seed: str) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert result.stdout.strip() == ring(11).fingerprint()
 

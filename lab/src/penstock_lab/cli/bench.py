@@ -14,7 +14,7 @@ from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, chose
 from penstock.cli.output import JsonFlag, print_json
 from penstock.cli.terminal import MARKS, escape, out, print_table, progress
 from penstock.errors import GoalMissed
-from penstock_lab.cli.everything import ALL, IN_ALL, StoreOption, run_everything
+from penstock_lab.cli.everything import ALL, IN_ALL, OnlyOption, StoreOption, no_selection, run_everything
 from penstock_lab.runs import stored
 from penstock_lab.runs.table import number
 
@@ -32,11 +32,12 @@ class Benchmark(Protocol):
 
 
 BENCHMARKS: Final = {
-    "cli": "penstock_lab.bench.cli.start_time",
+    "cli": "penstock_lab.bench.start_time",
     "policy": "penstock_lab.bench.policy.packing",
     "node": "penstock_lab.bench.node.throughput",
     "overload": "penstock_lab.bench.node.overload",
     "attach": "penstock_lab.bench.node.attach",
+    "cluster": "penstock_lab.bench.cluster.one_hop",
     "spark": "penstock_lab.bench.spark.packing",
     "polling": "penstock_lab.bench.channels.intervals",
     "poller": "penstock_lab.bench.channels.poller",
@@ -71,6 +72,7 @@ def bench(  # noqa: PLR0917  # options of a command
     master: MasterOption = None,
     remote: RemoteOption = None,
     memory: MemoryOption = None,
+    only: OnlyOption = None,
     store: StoreOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -83,15 +85,17 @@ def bench(  # noqa: PLR0917  # options of a command
             raise typer.BadParameter(f"the benchmark '{name}' has no option --{option}")
     if name == ALL:
         commands = {one: _words(one, given, quick=quick) for one in BENCHMARKS}
-        run_everything("bench", commands, quick=quick, store=store, as_json=as_json, judged=check)
+        run_everything("bench", commands, only=only, quick=quick, store=store, as_json=as_json, judged=check)
         return
+    no_selection(only)
     if name == "spark":
         need_spark()
+    begun = stored.Begun()
     measure, shows = load(wanted[name])
     with progress(f"bench {name}") as step:
         outcome = measure(quick=quick, progress=step, **given)
     command = " ".join(("penstock", *_words(name, given, quick=quick)))
-    found = stored.described(outcome.as_json(), shows, command, quick=quick)
+    found = stored.described(outcome.as_json(), shows, command, begun, quick=quick)
     if store is not None:
         stored.write(store, f"bench-{name}", found)
     if as_json:

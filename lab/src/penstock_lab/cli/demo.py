@@ -112,6 +112,14 @@ def streams(seed: int, *, quick: bool) -> Command:
     return Command("Reliable streams", ("reproduce", "streams-kill", "--rounds", rounds, "--seed", str(seed)))
 
 
+def moving(seed: int) -> Command:
+    """Return the command in which clients move between the nodes of a cluster."""
+    return Command(
+        "A cluster: phones move between three nodes",
+        ("reproduce", "pack-fig9", "--quick", "--seed", str(seed)),
+    )
+
+
 def generate(folder: Path, seed: int, *, quick: bool) -> Command:
     """Return the command that generates a larger stream for Spark."""
     return Command(
@@ -185,6 +193,7 @@ def demo(
     from penstock_lab.experiments import phones  # noqa: PLC0415  # the tour alone needs these
     from penstock_lab.experiments.ward import POLICY  # noqa: PLC0415
 
+    busy = tour.other_work(os.getloadavg()[0], os.cpu_count() or 1)
     policy, advised = folder / "ward.yaml", folder / "advised.yaml"
     write_yaml(policy, to_yaml(POLICY), "policy")
     advised.unlink(missing_ok=True)
@@ -197,6 +206,7 @@ def demo(
         aside = [
             live.submit(run, web),
             live.submit(run, streams(seed, quick=quick)),
+            live.submit(run, moving(seed)),
             *(
                 computing.submit(run, command)
                 for command in (flows, generate(folder, seed, quick=quick), advise(folder, advised))
@@ -210,7 +220,7 @@ def demo(
         if watched.no_picture:
             warn(f"no picture of the dashboard: {watched.no_picture}")
         found: list[CommandResult] = []
-        for each in (*aside[:3], replaying, *aside[3:]):
+        for each in (*aside[:4], replaying, *aside[4:]):
             with progress("demo: the commands beside it, and Spark"):
                 found.append(each.result())
             if not as_json:
@@ -225,6 +235,7 @@ def demo(
         watched=watched,
         parts=parts,
         files=_files(folder, policy, advised, watched),
+        busy=busy,
     )
     good = watched.outcome.ok and all(one.exit == 0 for one in found)
     if as_json:
@@ -238,11 +249,13 @@ def demo(
             }
         )
     else:
-        rows = [(watched.outcome.title, _claim(watched.outcome), watched.outcome.ok)]
+        rows = [(watched.outcome.title, tour.claim(watched.outcome), watched.outcome.ok)]
         rows += [(part.title, tour.summary(part), part.ok) for part in parts]
         marked = [(escape(what), escape(said), MARKS[holds]) for what, said, holds in rows]
         out.print()
         print_table("In short", ("part", "what it showed", "holds"), marked, markup=True)
+        if busy and not good:
+            out.print(f"[yellow]{escape(busy)}[/]")
         out.print(f"The report, to open in a browser: [bold]{escape(str(report))}[/]")
     if not good:
         raise typer.Exit(GoalMissed.exit_code)
@@ -269,11 +282,6 @@ def _files(folder: Path, policy: Path, advised: Path, watched: Watched) -> list[
         *([(watched.picture, "the dashboard during the run")] if watched.picture is not None else []),
         (watched.recording, "the recorded readings (Parquet), for Spark or a backtest of your own"),
     ]
-
-
-def _claim(outcome: ExperimentResult) -> str:
-    row = outcome.rows[0]
-    return f"{row.what}: {row.ours}; {outcome.rival}: {row.paper}"
 
 
 def _tell(found: CommandResult) -> None:

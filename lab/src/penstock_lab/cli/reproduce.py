@@ -17,7 +17,7 @@ from penstock.cli.options import chosen, need_spark
 from penstock.cli.output import JsonFlag, print_json, warn
 from penstock.cli.terminal import MARKS, escape, out, print_table, progress
 from penstock.errors import GoalMissed
-from penstock_lab.cli.everything import ALL, IN_ALL, StoreOption, run_everything
+from penstock_lab.cli.everything import ALL, IN_ALL, OnlyOption, StoreOption, no_selection, run_everything
 from penstock_lab.experiments.result import add_result
 from penstock_lab.runs import stored
 
@@ -37,7 +37,9 @@ class Experiment(Protocol):
 
 
 EXPERIMENTS: Final = {
+    "pack-fig7": "penstock_lab.experiments.pack.fig7",
     "pack-fig8": "penstock_lab.experiments.pack.fig8",
+    "pack-fig9": "penstock_lab.experiments.pack.fig9",
     "pack-fig11": "penstock_lab.experiments.pack.fig11",
     "ward": "penstock_lab.experiments.ward",
     "phones": "penstock_lab.experiments.phones",
@@ -54,6 +56,7 @@ EXPERIMENTS: Final = {
     "gryphon-e4": "penstock_lab.experiments.gryphon.e4",
     "streams-kill": "penstock_lab.experiments.streams.kill",
     "qos2-kill": "penstock_lab.experiments.qos2.kill",
+    "cluster-kill": "penstock_lab.experiments.cluster.kill",
 }
 """Name → module."""
 
@@ -69,6 +72,7 @@ LIVE: Final = {
 OPTIONS: Final = {
     "streams-kill": ("rounds", "log", "spark"),
     "qos2-kill": ("rounds", "version", "client"),
+    "cluster-kill": ("rounds",),
 }
 """Name → options that only this experiment has."""
 
@@ -94,7 +98,9 @@ def reproduce(  # noqa: PLR0917  # options of a command
     ] = False,
     rounds: Annotated[
         str | None,
-        typer.Option("--rounds", metavar="N", help="streams-kill, qos2-kill: number of processes to kill."),
+        typer.Option(
+            "--rounds", metavar="N", help="streams-kill, qos2-kill, cluster-kill: number of faults."
+        ),
     ] = None,
     log: Annotated[
         str | None,
@@ -113,6 +119,7 @@ def reproduce(  # noqa: PLR0917  # options of a command
         str | None,
         typer.Option("--minutes", metavar="M", help="pack-fig8 --live: length of the run; 10 if omitted."),
     ] = None,
+    only: OnlyOption = None,
     store: StoreOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -141,10 +148,14 @@ def reproduce(  # noqa: PLR0917  # options of a command
         plain = {} if live else {one: _words(one, {}, seed=seed, quick=quick) for one in EXPERIMENTS}
         real = {f"{one}-live": _words(one, {}, seed=seed, quick=quick, live=True) for one in LIVE}
         commands = {one: [*words, "--out", str(folder)] for one, words in (plain | real).items()}
-        run_everything("reproduce", commands, quick=quick, store=store, as_json=as_json, judged=True)
+        run_everything(
+            "reproduce", commands, only=only, quick=quick, store=store, as_json=as_json, judged=True
+        )
         return
+    no_selection(only)
     if spark:
         need_spark()
+    begun = stored.Begun()
     run, shows = load(module)
     with progress(name) as step:
         outcome = run(seed=seed, quick=quick, out=folder, progress=step, **options)
@@ -152,7 +163,7 @@ def reproduce(  # noqa: PLR0917  # options of a command
     add_result(page, outcome)
     report = page.write(folder / f"{outcome.experiment}.html")
     words = _words(name, options, seed=seed, quick=quick, live=live)
-    found = stored.described(outcome.as_json(), shows, " ".join(("penstock", *words)), quick=quick)
+    found = stored.described(outcome.as_json(), shows, " ".join(("penstock", *words)), begun, quick=quick)
     if store is not None:
         stored.write(store, f"reproduce-{name}{'-live' * live}", found)
     if as_json:

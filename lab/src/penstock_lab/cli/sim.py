@@ -5,23 +5,28 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
+from penstock import limits
 from penstock.cli.options import chosen, need_spark
 from penstock.cli.output import JsonFlag, print_json
 from penstock.cli.terminal import err, escape, out, print_table, progress
-from penstock.errors import GoalMissed
+from penstock.errors import GoalMissed, counted
 from penstock_lab.experiments.fuzz import run as fuzzing
 from penstock_lab.experiments.fuzz.exchange import read_exchanges, write_exchanges
 from penstock_lab.experiments.fuzz.run import FuzzRun
 from penstock_lab.experiments.fuzz.subject import node
 from penstock_lab.experiments.fuzz.targets.catalogue import NAMES
 from penstock_lab.experiments.streams.sweep import Sweep, here, on_spark
-from penstock_lab.sim import cluster as cluster_sim
+from penstock_lab.rigs.moving_cluster import moving as cluster_moving
+from penstock_lab.sim.cluster import links as cluster_links
+from penstock_lab.sim.cluster.cost import Large, cost
 
 app = typer.Typer(
     no_args_is_help=True, help="Random runs in the simulator or against a node; a failure is a seed."
@@ -113,6 +118,35 @@ def cluster(
         int,
         typer.Option("--seed", min=0, max=2**62, help="Random seed of the first run; the next has seed + 1."),
     ] = 1,
+    moving: Annotated[
+        bool,
+        typer.Option("--moving", help="Whole nodes, with clients whose kept sessions move between them."),
+    ] = False,
+    trees: Annotated[
+        bool,
+        typer.Option("--trees", help="More nodes, in zones and with a small fan-out: nodes pass events on."),
+    ] = False,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes",
+            min=2,
+            max=limits.CLUSTER_MEMBERS,
+            help="In the place of random runs, the cost of trees and interest in a cluster of so many nodes.",
+        ),
+    ] = None,
+    zones: Annotated[
+        int, typer.Option("--zones", min=1, max=100, help="With --nodes: zones that they are in.")
+    ] = 1,
+    fan_out: Annotated[
+        int,
+        typer.Option(
+            "--fan-out",
+            min=1,
+            max=limits.CLUSTER_FAN_OUT_MOST,
+            help="With --nodes: nodes of a zone that a node sends to.",
+        ),
+    ] = limits.CLUSTER_FAN_OUT,
     as_json: JsonFlag = False,
 ) -> None:
     """A cluster under random faults: losses, copies, reordering, cut links, frozen and killed nodes.
@@ -120,20 +154,26 @@ def cluster(
     Each run is checked: nothing twice and in order, every event accounted for, every node knows what the
     others want, the same retained messages everywhere. Exits 1 if a run breaks a rule, and prints its seed.
     """
+    if nodes is not None:
+        _cost(Large(nodes, zones, fan_out), seed, as_json=as_json)
+        return
     began_s = monotonic()
-    found: list[cluster_sim.ClusterRun] = []
-    failed: list[cluster_sim.ClusterRun] = []
+    found: list[cluster_links.ClusterRun | cluster_moving.MovingRun] = []
+    failed: list[cluster_links.ClusterRun | cluster_moving.MovingRun] = []
+    columns = ["published", "received", "digested", "abandoned", "faults"]
+    if moving:
+        columns += ["moves", "repeated"]
+    elif trees:
+        columns += ["forwarded", "repaired"]
     with progress("sim cluster") as step:
         for number in range(seed, seed + runs):
-            found.append(cluster_sim.run(number))
+            found.append((cluster_moving if moving else cluster_links).run(number, trees=trees))
             if found[-1].problems:
                 failed.append(found[-1])
             step(len(found), runs, f"{len(failed)} failed" if failed else "no failure")
-    counts = {"runs": runs} | {
-        name: sum(getattr(one, name) for one in found)
-        for name in ("published", "received", "digested", "abandoned", "faults")
-    }
-    again = "penstock sim cluster --runs 1 --seed {}"
+    counts = {"runs": runs} | {name: sum(getattr(one, name) for one in found) for name in columns}
+    kind = (" --moving" if moving else "") + (" --trees" if trees else "")
+    again = f"penstock sim cluster{kind} --runs 1 --seed {{}}"
     if as_json:
         failures = [
             {"seed": one.seed, "problems": list(one.problems[:SHOWN]), "replay": again.format(one.seed)}
@@ -150,6 +190,46 @@ def cluster(
             out.print(f"no rule broken in {runs:,} runs, {monotonic() - began_s:.1f} s")
     if failed:
         raise typer.Exit(GoalMissed.exit_code)
+
+
+def _cost(shape: Large, seed: int, *, as_json: bool) -> None:
+    """Show the cost of trees and interest in a large cluster."""
+    found = cost(shape, seed=seed)
+    if as_json:
+        print_json({"sim": "cluster-cost", "seed": seed} | msgspec.to_builtins(found))
+        return
+    print_table(
+        f"{shape.nodes:,} nodes in {counted(shape.zones, 'zone')}, fan-out {shape.fan_out}",
+        (
+            "told",
+            "nodes",
+            "hops",
+            "links of the origin",
+            "most links",
+            "bytes of the origin",
+            "most bytes",
+            "without trees",
+            "acks",
+        ),
+        [
+            (what, *(f"{count:,}" for count in astuple(reach)))
+            for what, reach in (
+                ("a message for all", found.everybody),
+                ("a message for one in eleven", found.some),
+                ("a new filter", found.filter),
+            )
+        ],
+    )
+    print_table(
+        "forwarders killed in the middle of a message for all",
+        ("killed", "which", "missed it", "sent again"),
+        [
+            (f"{one.killed:,}", "the worst" if one.worst else "any", f"{one.missed:,}", f"{one.resent:,}")
+            for one in found.repairs
+        ],
+    )
+    each = found.interest_bytes // (shape.nodes - 1)
+    out.print(f"a node is told {found.interest_bytes:,} bytes of what the others want: {each:,} of each")
 
 
 @app.command("fuzz")

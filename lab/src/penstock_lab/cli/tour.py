@@ -58,24 +58,51 @@ class Part:
 def summary(part: Part) -> str:
     """Return the first thing that a part showed, in one line."""
     if part.outcome is not None and part.outcome.rows:
-        row = part.outcome.rows[0]
-        return f"{row.what}: {row.ours} ({part.outcome.rival}: {row.paper})"
+        return claim(part.outcome)
     return next(iter(part.lines), "")
 
 
+def claim(outcome: ExperimentResult) -> str:
+    """Return the first row that does not hold, or else the first one, in one line."""
+    row = next((row for row in outcome.rows if row.ok is False), outcome.rows[0])
+    return f"{row.what}: {row.ours} ({outcome.rival}: {row.paper})"
+
+
+def other_work(load: float, cores: int) -> str:
+    """Say that the machine was busy before the tour began; empty if it was not."""
+    if load <= cores:
+        return ""
+    return (
+        f"This machine was busy before the tour began (load {load:.1f} on {cores} cores). "
+        "The tour measures real processes: run it again when the machine is idle."
+    )
+
+
 def write_report(
-    path: Path, *, policy: Policy, watched: Watched, parts: Sequence[Part], files: Sequence[tuple[Path, str]]
+    path: Path,
+    *,
+    policy: Policy,
+    watched: Watched,
+    parts: Sequence[Part],
+    files: Sequence[tuple[Path, str]],
+    busy: str = "",
 ) -> Path:
-    """Write the report; `files` are those to open next, each with what is in it."""
+    """Write the report; `files` are those to open next, each with what is in it.
+
+    `busy` is said beside what does not hold: `other_work`.
+    """
     page = Page("Penstock: the tour", heading=_headline(watched), style=_STYLE)
     page.raw(_problem(watched))
     page.raw(_charts(watched.moments))
     page.raw(_numbers(watched))
-    failed = [part.title for part in parts if not part.ok]
+    failed = [(part.title, summary(part)) for part in parts if not part.ok]
     if not watched.outcome.ok:
-        failed.insert(0, watched.outcome.title)
+        failed.insert(0, (watched.outcome.title, claim(watched.outcome)))
     if failed:
-        page.raw(f'<p class="no">Not everything held in this run: {escape(", ".join(failed))}.</p>')
+        page.raw('<p class="no">Not everything held in this run:</p>')
+        page.raw(f"<ul>{''.join(f'<li>{escape(title)}: {escape(said)}</li>' for title, said in failed)}</ul>")
+        if busy:
+            page.text(busy)
     page.heading("Open next")
     page.raw(_files(path.parent, files))
     page.heading("Details")

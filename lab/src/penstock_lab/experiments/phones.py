@@ -30,7 +30,7 @@ from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.experiments.ward import POLICY
 from penstock_lab.rigs.browser import take_picture
 from penstock_lab.rigs.local_node import local_node
-from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.rigs.way import SlowLink
 from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.traffic import is_alarm, readings
 

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from resource import getpagesize
@@ -40,8 +40,12 @@ class Broker:
     """URL of the HTTP API; empty if the broker has none."""
 
     def cpu_ns(self) -> int:
-        """Return the time that the process has spent on processors."""
-        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[0])
+        """Return the time that the threads of the process have spent on processors."""
+        found = 0
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                found += int((thread / "schedstat").read_text().split()[0])
+        return found
 
     def memory_bytes(self) -> int:
         """Return the resident memory of the process."""
@@ -73,6 +77,21 @@ def mosquitto(*settings: str) -> Iterator[Broker]:
                 yield Broker(f"{RIVAL} {version}", port, process.pid)
             finally:
                 stop(process)
+
+
+@contextmanager
+def mosquitto_bridge(*settings: str) -> Iterator[tuple[Broker, Broker]]:
+    """Run two Mosquittos, the first of which passes everything on to the second, during the block."""
+    with mosquitto(*settings) as second:
+        bridge = (
+            "connection onward",
+            f"address {HOST}:{second.port}",
+            "topic # out 2",  # at most QoS 2: messages keep theirs
+            "notifications false",
+            "try_private false",
+        )
+        with mosquitto(*settings, *bridge) as first:
+            yield first, second
 
 
 def find_mosquitto() -> tuple[str, str]:

@@ -39,9 +39,10 @@ def find_nats_server() -> tuple[str, str]:
 class NatsServer:
     """A NATS server with its streams in a folder; it can be killed and started again on the same port."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, streams: bool = True) -> None:
+        """`streams`: with JetStream, whose data are in the folder."""
         self._program, self.version = find_nats_server()
-        self._options = options
+        self._options = (*(("-js", "-sd", str(folder)) if streams else ()), *options)
         self.folder = folder
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,7 +59,7 @@ class NatsServer:
 
     def start(self) -> None:
         """Start the server and wait until it listens; NodeError if it does not."""
-        command = [self._program, "-js", "-a", HOST, "-p", str(self.port), "-sd", str(self.folder)]
+        command = [self._program, "-a", HOST, "-p", str(self.port)]
         self._process = subprocess.Popen(  # noqa: S603  # found on the path of programs
             [*command, *self._options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -97,3 +98,23 @@ def nats_server(*options: str) -> Iterator[NatsServer]:
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def nats_cluster() -> Iterator[tuple[NatsServer, NatsServer]]:
+    """Run two servers without JetStream that are a cluster, for the length of the block."""
+    with TemporaryDirectory(prefix="penstock-nats-") as folder:
+        routes = free_port(), free_port()
+        config = Path(folder, "nats.conf")
+        config.write_text('ping_interval: "1h"\n')  # clients of the load generator count bytes: no pings
+        servers = []
+        try:
+            for own, other in (routes, routes[::-1]):
+                options = ("-c", str(config), "--cluster_name", "lab", "--cluster", f"nats://{HOST}:{own}")
+                routed = ("--routes", f"nats://{HOST}:{other}")
+                servers.append(NatsServer(Path(folder), *options, *routed, streams=False))
+                servers[-1].start()
+            yield servers[0], servers[1]
+        finally:
+            for server in servers:
+                server.stop()

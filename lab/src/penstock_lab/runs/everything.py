@@ -32,7 +32,7 @@ BUG: Final = 70
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long runs may take."""
+    """Time limits of runs."""
 
     one_s: int
     """Each of them."""
@@ -49,7 +49,7 @@ FULL: Final = Limits(one_s=5_400, all_s=8 * 3600)
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How one run ended."""
+    """The end of one run: its exit code, its time, what it printed."""
 
     name: str
     seconds: float
@@ -125,4 +125,4 @@ def _ended(name: str, seconds: float, code: int, said: str, complained: str) -> 
         return Ended(name, seconds, found, exit_code=code)
     error = found.get("error", {}).get("message") or (complained.strip().splitlines() or [""])[-1]
     problem = error or f"ended with exit code {code} and said nothing"
-    return Ended(name, seconds, None, problem, code or BUG)
+    return Ended(name, seconds, None, problem, code if code > 0 else BUG)

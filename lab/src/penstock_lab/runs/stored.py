@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import subprocess
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,24 +29,41 @@ NOT_KEPT: Final = ("plots", "report")
 """Paths of the machine that the run was made on."""
 
 
-def described(result: dict[str, Any], shows: Shows, command: str, *, quick: bool) -> dict[str, Any]:
-    """Return the JSON of a run: its result, the paper's figures, and how the run was made."""
+class Begun:
+    """Date, commit and load of the machine when a run begins: a checkout may change while it lasts."""
+
+    def __init__(self) -> None:
+        self._since_s = time.monotonic()
+        self._date = datetime.now(UTC).strftime("%Y-%m-%d")
+        self._commit = commit()
+        self._load = round(os.getloadavg()[0], 1)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has lasted."""
+        return time.monotonic() - self._since_s
+
+    def ended(self, command: str, *, quick: bool) -> dict[str, Any]:
+        """Describe the run that ends now: command, date, commit, machine, its load before, and seconds."""
+        return {
+            "command": command,
+            "quick": quick,
+            "date": self._date,
+            "commit": self._commit,
+            "machine": machine(),
+            "load": self._load,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def described(
+    result: dict[str, Any], shows: Shows, command: str, begun: Begun, *, quick: bool
+) -> dict[str, Any]:
+    """Return the JSON of a run that ends now: its result, the paper's figures, and how it was made."""
     figures = shows.figures_of(row.get("what") or row["name"] for row in result["rows"])
     rows = [row | {"figure": figure} for row, figure in zip(result["rows"], figures, strict=True)]
-    run = run_of(command, quick=quick)
+    run = begun.ended(command, quick=quick)
     return result | {"rows": rows, "paper": shows.paper, "how": shows.how, "run": run}
-
-
-def run_of(command: str, *, quick: bool) -> dict[str, Any]:
-    """Describe a run: command, date, commit, machine, and how busy the machine was."""
-    return {
-        "command": command,
-        "quick": quick,
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": commit(),
-        "machine": machine(),
-        "load": round(os.getloadavg()[0], 1),
-    }
 
 
 def machine() -> dict[str, Any]:

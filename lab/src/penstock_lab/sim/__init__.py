@@ -15,18 +15,12 @@ streams/          reliable streams on a tree of nodes
 
 from __future__ import annotations
 
-from penstock_lab.sim.clock import Clock, LocalClock, Timer
 from penstock_lab.sim.faults import FaultOptions
-from penstock_lab.sim.link import Link, LinkOptions, LinkStatistics
+from penstock_lab.sim.link import LinkOptions
 from penstock_lab.sim.world import World
 
 __all__ = [
-    "Clock",
     "FaultOptions",
-    "Link",
     "LinkOptions",
-    "LinkStatistics",
-    "LocalClock",
-    "Timer",
     "World",
 ]

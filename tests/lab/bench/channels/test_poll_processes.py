@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock_lab.bench.channels.poll_processes import OurPoller, PlainLoop, PollerFigures, PollerServer
-from penstock_lab.bench.load.worker import Worker
+from penstock_lab.rigs.worker import Worker
 
 
 @pytest.mark.e2e

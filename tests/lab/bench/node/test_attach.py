@@ -10,7 +10,8 @@ import pytest
 
 from penstock_lab.bench.node import attach
 from penstock_lab.rigs.brokers import Broker, our_node
-from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.rigs.returning_clients import quantile
+from penstock_lab.rigs.way import SlowLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ def test_a_late_first_event_fails_the_row(
     monkeypatch.setattr(attach, "EVENTS", 2)
     taken = attach.Taken(), attach.Taken()
     attach.come_back(brokers, taken, clients=2, rounds=1)
-    assert attach.quantile(taken[0].waited, 50) > attach.GOAL_MS
+    assert quantile(taken[0].waited, 50) > attach.GOAL_MS
     few, many, *others = attach.rows_of(taken, taken, "the other")
     assert (few.ok, few.ratio is not None and few.ratio < 1) == (False, True)
     assert few.name.startswith("attach request to first event")

@@ -17,10 +17,10 @@ from penstock.errors import GoalMissed, MissingTool
 from penstock_lab.bench.load.client import LoadShape
 from penstock_lab.bench.load.generator import Load, Paced
 from penstock_lab.bench.load.relay import Relay
-from penstock_lab.bench.load.worker import Worker
 from penstock_lab.bench.node import attach, throughput
 from penstock_lab.rigs.brokers import find_mosquitto, our_node
 from penstock_lab.rigs.ports import HOST
+from penstock_lab.rigs.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

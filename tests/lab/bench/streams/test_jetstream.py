@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import GoalMissed
-from penstock_lab.bench.load.worker import Worker, WorkerFailed
 from penstock_lab.bench.streams import jetstream
 from penstock_lab.bench.streams.publishers import WRITTEN, Audit, NumberCheck, WriterPublisher, payload
+from penstock_lab.rigs.worker import Worker, WorkerFailed
 
 pytestmark = pytest.mark.e2e
 

@@ -37,6 +37,7 @@ def test_tables_have_a_row_for_each_setting() -> None:
     assert hit_table([Hits(0.05, 0.2, 0.95, 0.84)]).rows == (("5%", "20%", "0.950", "0.840"),)
 
 
+@pytest.mark.slow
 def test_a_flow_that_is_starved_to_the_end_is_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     real = constant_rate.run
     alone = overload.measure(ConstantRateSetting(seconds=7, bursts=False), seed=3, seeds=1)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from tests.kit.configuration import read_config
 from tests.kit.peer import node
 
-from penstock.node.config.read import read_config
 from penstock.node.slots.lanes import SessionLanes
 from penstock_lab.experiments.ces.live_figures import (
     IDLE,
@@ -37,6 +37,8 @@ SECONDS = 5
 JITTER = "served flows keep their jitter at 3 × load"
 LOSS = "… and lose nothing at 3 × load"
 WITHOUT = "without slots they do not"
+ACCOUNT = "every message is accounted for"
+ORDER = "the order of each sender's messages is kept"
 
 
 def config(folder: Path, *, slots: bool) -> Config:
@@ -55,14 +57,14 @@ async def three_times(folder: Path, *, slots: bool = True) -> LivePhase:
         phase = await measure(setting_of(3, SECONDS), ports, seed=1)
         assert reserved.account_holds()
         assert plain.account_holds()
-    if phase.left_out > MOST_LEFT_OUT:
-        pytest.skip(too_busy(phase))
     return phase
 
 
-def times_idle(phase: LivePhase) -> float:
-    """Jitter with slots, in multiples of the idle link's: what a row fails by, however busy the machine."""
-    return figures(phase, KEPT).jitter_ms / figures(phase, IDLE).jitter_ms
+def fails_by_itself(phase: LivePhase) -> bool:
+    """Whether flows with slots have too much jitter. A machine that stands still fails the row anyway, and
+    leaves too little to tell why."""
+    kept, idle = figures(phase, KEPT), figures(phase, IDLE)
+    return phase.left_out > MOST_LEFT_OUT or kept.jitter_ms > MOST_JITTER * idle.jitter_ms
 
 
 def judged(phase: LivePhase) -> dict[str, Claim]:
@@ -72,9 +74,12 @@ def judged(phase: LivePhase) -> dict[str, Claim]:
 async def test_every_row_holds(tmp_path: Path) -> None:
     phase = await three_times(tmp_path)
     found = judged(phase)
-    if too_busy(phase):
-        pytest.skip(too_busy(phase))
-    assert [row for row in found.values() if row.ok is False] == []
+    failing = [row for row in found.values() if row.ok is False]
+    if busy := too_busy(phase):  # nothing can be said of jitter then, and the rows say so
+        assert {JITTER, LOSS} <= {row.what for row in failing if busy in row.note}
+    else:
+        assert failing == []
+    assert [found[what].ok for what in (ACCOUNT, ORDER)] == [True, True]
     assert all(row.note for row in found.values()), "each says what would make it fail"
     assert len(table([phase]).rows) == 3
     slots, none = (phase.receivers[name] for name in (KEPT, PLAIN))
@@ -91,7 +96,7 @@ async def test_a_lane_that_is_not_served_fails_the_row(
     monkeypatch.setattr(SessionLanes, "drain_before_queues", not_served)
     phase = await three_times(tmp_path)
     assert judged(phase)[JITTER].ok is False
-    assert times_idle(phase) > MOST_JITTER
+    assert fails_by_itself(phase)
 
 
 async def test_what_waits_in_sockets_fails_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,14 +106,14 @@ async def test_what_waits_in_sockets_fails_the_row(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(SessionLanes, "watch", never)
     phase = await three_times(tmp_path)
     assert judged(phase)[JITTER].ok is False
-    assert times_idle(phase) > MOST_JITTER
+    assert fails_by_itself(phase)
 
 
 async def test_without_slots_rows_fail(tmp_path: Path) -> None:
     phase = await three_times(tmp_path, slots=False)
     found = judged(phase)
-    assert times_idle(phase) > MOST_JITTER
-    assert figures(phase, KEPT).loss > 0
+    assert fails_by_itself(phase)
+    assert figures(phase, KEPT).loss > 0 or phase.left_out > MOST_LEFT_OUT
     assert [found[what].ok for what in (JITTER, LOSS, WITHOUT)] == [False, False, False]
 
 
@@ -158,17 +163,16 @@ def test_a_message_that_a_receiver_was_not_told_of_fails_the_row() -> None:
     phase = made()
     for receiver in phase.receivers.values():
         receiver.sent = receiver.told
-    account = "every message is accounted for"
-    assert judged(phase)[account].ok
+    assert judged(phase)[ACCOUNT].ok
     phase.receivers[PLAIN].sent += 1
-    assert judged(phase)[account].ok is False
+    assert judged(phase)[ACCOUNT].ok is False
     phase.receivers[PLAIN].digested += 1
-    assert judged(phase)[account].ok
+    assert judged(phase)[ACCOUNT].ok
     phase.receivers[PLAIN].balanced = False
-    assert judged(phase)[account].ok is False
+    assert judged(phase)[ACCOUNT].ok is False
 
 
 def test_a_flow_out_of_order_fails_the_row() -> None:
     phase = made()
     phase.receivers[KEPT].in_order = False
-    assert judged(phase)["the order of each sender's messages is kept"].ok is False
+    assert judged(phase)[ORDER].ok is False

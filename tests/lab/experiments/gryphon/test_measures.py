@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +23,7 @@ from penstock_lab.experiments.gryphon.measures import (
     jain,
     variation,
 )
-from penstock_lab.sim.streams.gryphon import COMPLEX, KB, GryphonSetting, Played, Sample, play
+from penstock_lab.sim.streams.gryphon import COMPLEX, KB, AlertSeen, GryphonSetting, Played, Sample, play
 from penstock_lab.sim.streams.node import Subscriber
 
 if TYPE_CHECKING:
@@ -216,14 +216,50 @@ def test_without_control_publication_does_not_give_way(monkeypatch: pytest.Monke
     assert found["publication gives way meanwhile"] is False
 
 
+PHASES = [(20, 60, 60), (60, 100, 150), (100, 140, 60)]
+
+
+def alerts_of(*seen: tuple[float, float]) -> list[bool | None]:
+    """The verdicts of Figure 11 for alerts of (second, doubt horizon rate)."""
+    played = Played([], [AlertSeen(second, "p0", rate, inf) for second, rate in seen], {}, [])
+    return [row.ok for row in e2.alerts(played, PHASES)]
+
+
+USUAL = ((1.0, 0.1), (22, 0.5), (50, 0.95), (90, 0.95), (103, 0.6), (130, 0.9))
+
+
+def test_alerts_of_figure_11_come_with_the_bottleneck() -> None:
+    assert alerts_of(*USUAL) == [True, True, True]
+    assert alerts_of() == [True, False, False]
+    assert alerts_of((7, 0.9), *USUAL) == [False, True, True]
+    assert alerts_of((23, 0.1), *USUAL) == [True, False, True]
+    assert alerts_of(USUAL[0], *USUAL[2:]) == [True, False, True]
+    assert alerts_of(*USUAL[:5]) == [True, True, False]
+    assert alerts_of(*USUAL, (55, 0.3), (56, 0.3)) == [True, True, False]
+
+
+def test_rows_of_e2_fail_where_publication_ignores_alerts() -> None:
+    one = e2.setting("off", quick=True)
+    played = play(replace(one, seconds=45, drain_s=0), seed=7)
+    assert e2.follows(played, [(20, 45, 150)], settled_s=10).ok is False
+    _, narrow, stays = e2.alerts(played, [(20, 45, 60)])
+    assert narrow.ok
+    assert stays.ok is False
+
+
 @pytest.mark.slow
 def test_a_shortened_e1_misses_only_what_its_note_explains(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(e1, "QUICK_WINDOW_DOWN_S", 40)
     outcome = e1.reproduce(seed=7, quick=True, out=tmp_path, progress=silent)
-    assert [row.what for row in outcome.rows if not row.ok] == ["the NACK window at 500 KB/s"]
-    assert "a window is the rate of recovery times a round trip" in outcome.rows[-2].note
+    assert [row.what for row in outcome.rows if row.ok is False] == ["the NACK window at 500 KB/s"]
+    near, far = outcome.rows[-3:-1]
+    assert "a window is the rate of recovery times a round trip" in near.note
+    assert far.ok is None
+    assert int(far.ours.split()[0]) > 1.5 * int(near.ours.split()[0]), (
+        "a longer round trip has a wider window"
+    )
     assert "--quick" in outcome.setting
     assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in outcome.plots)
 

@@ -9,9 +9,8 @@ import pytest
 from tests.kit.progress import silent
 
 from penstock.cli.html_page import Page
-from penstock.core.queues import PackingQueue, QueueOptions
+from penstock.core.queues import PackingQueue, Predictive, QueueOptions
 from penstock.policy.text.python_form import drop, policy
-from penstock_lab.experiments import ward
 from penstock_lab.experiments.pack import fig8
 from penstock_lab.experiments.pack.queue_figures import QueueContestant
 from penstock_lab.experiments.result import Claim, ExperimentResult, add_result
@@ -65,6 +64,18 @@ def test_a_queue_that_does_not_pack_is_seen() -> None:
     assert fig8.accounted({"pack": replace(found, conserved=False)}).ok is False
 
 
+@pytest.mark.parametrize(("level", "ok"), [(2, True), (3, False)])
+def test_a_controller_that_asks_for_one_level_is_seen(
+    monkeypatch: pytest.MonkeyPatch, level: int, ok: bool
+) -> None:
+    monkeypatch.setattr(Predictive, "choose", lambda _controller, _request: level)
+    pack = next(each for each in fig8.CONTESTANTS if each.name == "pack")
+    found = fig8.measure(pack, seed=3, seconds=100, seeds=1)
+    assert found.packs > 0
+    most, *_ = fig8._levels_over(dict.fromkeys(fig8.PACKING, found), quick=True)
+    assert most.ok is ok, most.ours
+
+
 def test_the_picture_is_there(figure8: ExperimentResult) -> None:
     (plot,) = figure8.plots
     assert plot.read_bytes().startswith(b"\x89PNG")
@@ -86,11 +97,6 @@ def test_the_report_is_one_file(figure8: ExperimentResult, tmp_path: Path) -> No
     assert "a &lt;b&gt; &amp; c" in text
     assert "data:image/png;base64," in text
     assert 'src="http' not in text
-
-
-def test_the_ward_holds_with_another_seed() -> None:
-    outcome = ward.reproduce(seed=5, quick=True, out=None, progress=silent)
-    assert [row.what for row in outcome.rows if row.ok is False] == []
 
 
 def test_an_outcome_is_ok_unless_a_row_failed() -> None:

@@ -56,7 +56,7 @@ def test_a_run_is_its_seed_under_any_hash_seed() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout.strip() == fault_run(3).fingerprint != fault_run(4).fingerprint
 

@@ -22,15 +22,15 @@ from penstock_lab.bench.channels.poll_processes import (
     PollerFigures,
     PollerServer,
 )
-from penstock_lab.bench.load.worker import Worker
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
+from penstock_lab.rigs.worker import Worker
 from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock_lab.bench.load.worker import WorkerPart
     from penstock_lab.bench.result import Progress
+    from penstock_lab.rigs.worker import WorkerPart
 
 NAME: Final = "poller"
 SHOWS: Final = Shows(live=True)

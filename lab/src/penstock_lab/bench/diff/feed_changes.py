@@ -39,7 +39,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a server writes a feed on one request."""
+    """One way in which a server writes a feed."""
 
     dice: Random = field(default_factory=lambda: Random(0))  # noqa: S311  # a fixed workload
     shuffled: bool = False

@@ -1,4 +1,4 @@
-"""How fast pages are read and compared, and how fast differences of lines are found beside difflib."""
+"""Measures how fast pages are read and compared, and differences of lines found, beside difflib."""
 
 from __future__ import annotations
 

@@ -1,24 +1,19 @@
-"""The shape and messages of a load, and a blocking MQTT connection that can subscribe."""
+"""The shape and messages of a load."""
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import ConnectionLost
-from penstock.mqtt.codes import V4, V5
-from penstock.mqtt.packets.connect import Connack, Connect
-from penstock.mqtt.packets.framing import Framer
-from penstock.mqtt.packets.packet import decode, encode
-from penstock.mqtt.packets.properties import NONE, Properties
+from penstock.mqtt.codes import V4
+from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.publish import Publish
-from penstock.mqtt.packets.subscribe import Suback, Subscribe, Subscription
-from penstock_lab.bench.load.worker import GIVE_UP_S
-from penstock_lab.rigs.ports import HOST
+from penstock_lab.bench.load import nats
+from penstock_lab.rigs.blocking_client import connect, subscribe
+from penstock_lab.rigs.worker import GIVE_UP_S
 
 if TYPE_CHECKING:
-    from penstock.mqtt.packets.packet import Packet
+    import socket
 
 PAYLOAD_BYTES: Final = 100
 WINDOW: Final = 4_096
@@ -31,7 +26,7 @@ WINDOW_QOS1: Final = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadShape:
-    """How many clients send and receive what: one kind of load."""
+    """One kind of load: numbers of senders and receivers, QoS and size of messages."""
 
     name: str
     senders: int = 1
@@ -51,6 +46,8 @@ class LoadShape:
     """Whether payloads are JSON with a pulse that varies, for policies that look at it; else all bytes 0."""
     give_up_s: float = GIVE_UP_S
     """A run in which nothing arrives for this long has lost messages."""
+    nats: bool = False
+    """Whether clients speak NATS and not MQTT; QoS 0 only."""
 
     @property
     def window(self) -> int:
@@ -61,6 +58,8 @@ class LoadShape:
 
     def frames(self, topic: str, count: int = 1) -> list[bytes]:
         """PUBLISH packets of one size, with identifiers from 1 on where they need one."""
+        if self.nats:
+            return [nats.publish_frame(topic, bytes(PAYLOAD_BYTES))] * count
         return [
             encode(
                 Publish(
@@ -74,57 +73,22 @@ class LoadShape:
             for number in range(1, count + 1)
         ]
 
+    def arriving(self, topic: str) -> bytes:
+        """A message as receivers get it; all have this size."""
+        return nats.message_frame(topic, bytes(PAYLOAD_BYTES)) if self.nats else self.frames(topic)[0]
+
+    def connect(self, port: int, client_id: str, *, kept: bool = False) -> socket.socket:
+        """A connection of one client."""
+        return nats.connect(port) if self.nats else connect(port, client_id, version=self.version, kept=kept)
+
+    def subscribe(self, sock: socket.socket, topic: str, *, qos: int, policy: str = "") -> None:
+        """Subscribe, and wait for the answer."""
+        if self.nats:
+            nats.subscribe(sock, topic)
+        else:
+            subscribe(sock, topic, qos=qos, version=self.version, policy=policy)
+
 
 def _reading(number: int) -> bytes:
     """A pulse from 40 to 159, in an order without a pattern; spaces make all of one size."""
     return (b'{"pulse": %d}' % (40 + number * 7_919 % 120)).ljust(PAYLOAD_BYTES)
-
-
-ANSWER_S: Final = 30
-"""How long a broker may take to answer."""
-KEEP_ALIVE_S: Final = 3_600
-"""Keep-alive longer than any run, since these clients send no pings."""
-
-
-def connect(port: int, client_id: str, *, version: int = V5, kept: bool = False) -> socket.socket:
-    """A connection whose CONNECT was accepted; `kept`: its session outlives it."""
-    sock = socket.create_connection((HOST, port), timeout=ANSWER_S)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    properties = Properties(session_expiry_s=KEEP_ALIVE_S) if kept and version == V5 else NONE
-    sock.sendall(
-        encode(
-            Connect(
-                client_id,
-                version=version,
-                clean_start=not kept,
-                keep_alive_s=KEEP_ALIVE_S,
-                properties=properties,
-            ),
-            version,
-        )
-    )
-    answer = _answer(sock, version)
-    if not isinstance(answer, Connack) or answer.reason:
-        raise ConnectionLost(f"the broker refused a client: {answer}")
-    return sock
-
-
-def subscribe(sock: socket.socket, topic: str, *, qos: int, version: int, policy: str = "") -> None:
-    """Subscribe, and wait for the answer."""
-    properties = Properties(user=(("policy", policy),)) if policy else NONE
-    sock.sendall(encode(Subscribe(1, (Subscription(topic, qos=qos),), properties), version))
-    answer = _answer(sock, version)
-    if not isinstance(answer, Suback) or answer.reasons != (qos,):
-        raise ConnectionLost(f"the broker refused a subscription: {answer}")
-
-
-def _answer(sock: socket.socket, version: int) -> Packet:
-    """The next packet, which comes alone."""
-    framer = Framer()
-    while True:
-        chunk = sock.recv(65_536)
-        if not chunk:
-            raise ConnectionLost("the broker closed the connection")
-        found = framer.feed(chunk)
-        if found:
-            return decode(found[0], version)

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from penstock_lab.bench.load.client import PAYLOAD_BYTES, connect, subscribe
-from penstock_lab.bench.load.worker import GIVE_UP_S, Counters, Worker, WorkerFailed
+from penstock_lab.bench.load.client import PAYLOAD_BYTES
+from penstock_lab.rigs.worker import GIVE_UP_S, Counters, Worker, WorkerFailed
 
 if TYPE_CHECKING:
     import socket
@@ -44,24 +44,21 @@ class Receivers:
         self._arrived = arrived.values
         self._qos = shape.qos
         self._give_up_s = shape.give_up_s
-        self._frame = len(shape.frames(topic)[0])
-        assert self._frame < 130, "then the header has more than two bytes"
+        self._frame = len(shape.arriving(topic))
+        assert shape.nats or self._frame < 130, "then the header has more than two bytes"
         self._id_at = 4 + len(topic)
         self._poll = select.epoll()
         self._sockets: dict[int, tuple[int, socket.socket]] = {}
         self._rests = [b""] * shape.receivers
         for number in range(shape.receivers):
-            sock = connect(port, f"{topic}-receiver-{number}", version=shape.version, kept=shape.kept)
-            subscribe(sock, topic, qos=shape.qos, version=shape.version, policy=shape.policy)
+            sock = shape.connect(port, f"{topic}-receiver-{number}", kept=shape.kept)
+            shape.subscribe(sock, topic, qos=shape.qos, policy=shape.policy)
             sock.setblocking(False)
             self._sockets[sock.fileno()] = (number, sock)
             self._poll.register(sock.fileno(), select.EPOLLIN)
-        self._stalled = [
-            connect(port, f"{topic}-stalled-{number}", version=shape.version)
-            for number in range(shape.stalled)
-        ]
+        self._stalled = [shape.connect(port, f"{topic}-stalled-{number}") for number in range(shape.stalled)]
         for sock in self._stalled:
-            subscribe(sock, topic, qos=shape.qos, version=shape.version, policy=shape.stalled_policy)
+            shape.subscribe(sock, topic, qos=shape.qos, policy=shape.stalled_policy)
         self._buffer = bytearray(READ_BYTES)
         self._view = memoryview(self._buffer)
 
@@ -124,12 +121,10 @@ class Senders:
         self._window = shape.window
         made = shape.frames(topic, PACKET_IDS)
         self._frame = len(made[0])
+        self._arriving = len(shape.arriving(topic))
         self._blob = memoryview(b"".join(made))
         self._block = min(BLOCK if shape.senders == 1 else BLOCK_MANY, shape.window // 4)
-        self._sockets = [
-            connect(port, f"{topic}-sender-{number}", version=shape.version)
-            for number in range(shape.senders)
-        ]
+        self._sockets = [shape.connect(port, f"{topic}-sender-{number}") for number in range(shape.senders)]
         self._sent = 0
         self._answered = 0
         self._moved_s = 0.0
@@ -156,7 +151,7 @@ class Senders:
 
     def _through(self) -> int:
         """Return how many messages have reached all receivers and were acknowledged."""
-        arrived: int = min(self._arrived) // self._frame
+        arrived: int = min(self._arrived) // self._arriving
         return min(arrived, self._answered) if self._qos else arrived
 
     def _wait(self) -> None:
@@ -189,7 +184,8 @@ _numbers: Final = count(1)
 class Load:
     """Senders and receivers of one shape at one broker, ready to run."""
 
-    def __init__(self, shape: LoadShape, *, broker: str, port: int) -> None:
+    def __init__(self, shape: LoadShape, *, broker: str, port: int, from_port: int = 0) -> None:
+        """Receivers are at `port`; senders too, or at `from_port` of a broker that passes messages on."""
         self._receivers = shape.receivers
         self._stack = ExitStack()
         self._asked = 0
@@ -197,7 +193,8 @@ class Load:
         name = f"load-{next(_numbers):03}"
         what = f"{broker}: {shape.name}"
         self._workers = [
-            Worker(what, part, shape, name, port, self._arrived) for part in (Receivers, Senders)
+            Worker(what, part, shape, name, where, self._arrived)
+            for part, where in ((Receivers, port), (Senders, from_port or port))
         ]
 
     def __enter__(self) -> Self:
@@ -237,21 +234,24 @@ _STAMP: Final = struct.Struct(">Q")
 class Paced:
     """One sender and some receivers at a fixed rate of messages per second."""
 
-    def __init__(self, shape: LoadShape, topic: str, port: int) -> None:
-        frame = shape.frames(topic)[0]
-        self._frame = len(frame)
-        self._head = frame[: self._frame - PAYLOAD_BYTES]
+    def __init__(self, shape: LoadShape, topic: str, port: int, from_port: int = 0) -> None:
+        """Receivers are at `port`; the sender too, or at `from_port` of another broker."""
+        sent, arriving = shape.frames(topic)[0], shape.arriving(topic)
+        padding = bytes(PAYLOAD_BYTES)
+        self._head, _, self._tail = sent.rpartition(padding)
+        self._frame = len(arriving)
+        self._stamp_at = arriving.rindex(padding)
         self._rests: dict[socket.socket, bytes] = {}
         for number in range(shape.receivers):
-            sock = connect(port, f"{topic}-receiver-{number}", version=shape.version, kept=shape.kept)
-            subscribe(sock, topic, qos=0, version=shape.version, policy=shape.policy)
+            sock = shape.connect(port, f"{topic}-receiver-{number}", kept=shape.kept)
+            shape.subscribe(sock, topic, qos=0, policy=shape.policy)
             self._rests[sock] = b""
-        self._sender = connect(port, f"{topic}-sender", version=shape.version)
+        self._sender = shape.connect(from_port or port, f"{topic}-sender")
 
     def run(self, asked: tuple[int, int]) -> list[int]:
         """Send messages at a fixed rate; return how long each took to each receiver, in nanoseconds."""
         messages, per_s = asked
-        padding = bytes(PAYLOAD_BYTES - _STAMP.size)
+        rest = bytes(PAYLOAD_BYTES - _STAMP.size) + self._tail
         took_ns: list[int] = []
         started_ns = time.monotonic_ns()
         sent = 0
@@ -259,7 +259,7 @@ class Paced:
             due_ns = started_ns + sent * 1_000_000_000 // per_s
             wait_s = (due_ns - time.monotonic_ns()) / 1e9 if sent < messages else GIVE_UP_S
             if wait_s <= 0:
-                self._sender.sendall(self._head + _STAMP.pack(due_ns) + padding)
+                self._sender.sendall(self._head + _STAMP.pack(due_ns) + rest)
                 sent += 1
                 wait_s = 0
             ready = select.select(list(self._rests), [], [], wait_s)[0]
@@ -277,5 +277,5 @@ class Paced:
         data = self._rests[sock] + chunk
         end = len(data) // self._frame * self._frame
         self._rests[sock] = data[end:]
-        at = range(len(self._head), end, self._frame)
+        at = range(self._stamp_at, end, self._frame)
         return [_STAMP.unpack_from(data, place)[0] for place in at]

@@ -18,11 +18,11 @@ from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Final
 
 from penstock.node.service import allow_files
-from penstock_lab.bench.load.worker import Worker
 from penstock_lab.bench.node.idle_clients import Idle
-from penstock_lab.bench.node.returning_clients import Attaching
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.rigs.brokers import mosquitto, our_node
+from penstock_lab.rigs.returning_clients import Attaching, quantile
+from penstock_lab.rigs.worker import Worker
 from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ EVENTS: Final = 20
 PAPERS_CLIENTS: Final = 16
 """As many as the paper's Figure 7 has receivers; its Figure 9 stays below a second."""
 TIMES_FEW: Final = 10
-"""So many times as often do the few come back: a percentile needs many."""
+"""The few clients come back so many times as often: a percentile needs many."""
 GOAL_MS: Final = 100.0
 """Longest time from the attach request to the first event for so few clients."""
 GOAL_MANY_MS: Final = 1_000.0
-"""The same for CLIENTS at once: the paper's second."""
+"""Longest time to the first event for CLIENTS at once: the paper's second."""
 PERHAPS: Final = (
     "what waits is read or sent slowly, or one client's messages are sent before another's CONNECT is read"
 )
@@ -212,9 +212,3 @@ def rows_of(few: tuple[Taken, Taken], many: tuple[Taken, Taken], rival: str) -> 
             what = f"{name}, {CLIENTS:,} clients at once, p{share}"
             rows.append(BenchmarkRow(what, own_ms, "ms", rival, other_ms, other_ms / own_ms, less=True))
     return rows
-
-
-def quantile(values: list[float], share: int) -> float:
-    """Return the value below which `share` of 100 are."""
-    ordered = sorted(values)
-    return ordered[(len(ordered) - 1) * share // 100]

@@ -13,8 +13,8 @@ from penstock.mqtt.packets.connect import Connect
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription
-from penstock_lab.bench.load.worker import GIVE_UP_S, WorkerFailed
 from penstock_lab.rigs.ports import HOST
+from penstock_lab.rigs.worker import GIVE_UP_S, WorkerFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

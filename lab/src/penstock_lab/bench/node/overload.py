@@ -28,7 +28,7 @@ from penstock.mqtt.packets.publish import Publish, ack_frame
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.rigs.brokers import Broker, mosquitto, our_node
 from penstock_lab.rigs.raw_client import RawClient
-from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.rigs.way import SlowLink
 from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.traffic import is_alarm, readings
 

@@ -13,10 +13,10 @@ from penstock.mqtt.codes import V5
 from penstock_lab.bench.load.client import PAYLOAD_BYTES, WINDOW, LoadShape
 from penstock_lab.bench.load.generator import Load, Paced
 from penstock_lab.bench.load.relay import Relay
-from penstock_lab.bench.load.worker import Worker
 from penstock_lab.bench.node import behind
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.rigs.brokers import Broker, find_mosquitto, mosquitto, our_node
+from penstock_lab.rigs.worker import Worker
 from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:

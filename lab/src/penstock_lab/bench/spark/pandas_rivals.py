@@ -41,7 +41,7 @@ def events(spark: SparkSession, number: int) -> DataFrame:
 
 
 def recorded(spark: SparkSession, number: int, *, keys: int | None = None) -> DataFrame:
-    """The same readings as a node records them: numbers in a JSON payload, the ward as a user property.
+    """Return the readings as a node records them: numbers in a JSON payload, the ward as a user property.
 
     `keys` is the number of queues, if not one for each thousand events.
     """

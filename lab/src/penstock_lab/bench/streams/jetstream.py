@@ -17,7 +17,6 @@ from urllib.request import urlopen
 from penstock import limits
 from penstock.errors import GoalMissed
 from penstock.node.service import allow_files
-from penstock_lab.bench.load.worker import Worker
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.bench.streams.publishers import (
     PAYLOAD_BYTES,
@@ -39,6 +38,7 @@ from penstock_lab.rigs.brokers import OURS, START_S, Broker
 from penstock_lab.rigs.local_node import local_node
 from penstock_lab.rigs.nats_server import find_nats_server, nats_server
 from penstock_lab.rigs.ports import HOST
+from penstock_lab.rigs.worker import Worker
 from penstock_lab.runs.shows import Shows
 
 if TYPE_CHECKING:

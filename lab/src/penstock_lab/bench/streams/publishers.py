@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.client import Client, StreamReader, StreamWriter
 from penstock.errors import MissingTool
-from penstock_lab.bench.load.worker import WorkerFailed
+from penstock_lab.rigs.worker import WorkerFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable

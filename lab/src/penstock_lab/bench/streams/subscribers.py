@@ -13,8 +13,6 @@ from penstock.mqtt.codes import V5, Kind
 from penstock.mqtt.packets.framing import Framer
 from penstock.mqtt.packets.packet import decode
 from penstock.mqtt.packets.publish import Publish, ack_frame
-from penstock_lab.bench.load.client import connect, subscribe
-from penstock_lab.bench.load.worker import GIVE_UP_S, WorkerFailed
 from penstock_lab.bench.streams.publishers import (
     STREAM,
     SUBJECT,
@@ -25,6 +23,8 @@ from penstock_lab.bench.streams.publishers import (
     due_ns,
     payload,
 )
+from penstock_lab.rigs.blocking_client import connect, subscribe
+from penstock_lab.rigs.worker import GIVE_UP_S, WorkerFailed
 
 if TYPE_CHECKING:
     import socket

@@ -34,7 +34,7 @@ NEVER: Final = (0.0, 1e12)
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How many flows were admitted and how they were served, over all seeds."""
+    """Counts of flows that were admitted, and how they were served, over all seeds."""
 
     flows: int
     wanted: float
@@ -92,7 +92,7 @@ def admission(
 
 
 def never_refusing(setting: ConstantRateSetting) -> ConstantRateSetting:
-    """The same setting with so much capacity that admission has nothing to refuse."""
+    """Return the setting with so much capacity that admission has nothing to refuse."""
     options = setting.options
     return replace(
         setting, options=ControlOptions(slot_us=options.slot_us, capacity=1_000, share=options.share)

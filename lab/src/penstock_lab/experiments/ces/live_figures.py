@@ -126,7 +126,7 @@ class FlowFigures:
     jitter_ms: float
     """How far messages are from their grids: the width that holds nine of ten, as a standard deviation."""
     added_ms: float
-    """The same of their delays: what node and link add to the flows' own jitter."""
+    """Spread of their delays, measured alike: what node and link add to the flows' own jitter."""
     delay_ms: float
     p99_ms: float
 

@@ -39,7 +39,7 @@ from penstock_lab.experiments.ces.overload import POLICY
 from penstock_lab.experiments.result import ExperimentResult
 from penstock_lab.rigs.local_node import local_node
 from penstock_lab.rigs.raw_client import RawClient
-from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.rigs.way import SlowLink
 from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.constant_rate import VOICE, ConstantRateSetting, source
 from penstock_lab.sim.world import World

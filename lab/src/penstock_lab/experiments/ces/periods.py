@@ -1,4 +1,4 @@
-"""How well periods are estimated and packets predicted, over jitter, loss and numbers of arrivals."""
+"""Measures the estimates of periods and the predictions of packets, over jitter, loss and arrivals."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def errors_of(flows: Iterable[list[int]]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """How many packets came within ± 2 σ of where they were expected."""
+    """Counts of packets that came within ± 2 σ of where they were expected."""
 
     jitter: float
     loss: float

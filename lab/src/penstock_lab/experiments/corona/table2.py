@@ -308,7 +308,10 @@ def _row(
     load_off = fmean(measured.load) / paper_load - 1
     told = f"{off:+.0%} time, {load_off:+.1%} load; fails beyond ± {within:.0%}"
     if seconds is None:
-        told += f"; at {EXPECTED_EMPTY} empty cells, {spread(measured.per_subscription_s)} s on these rings"
+        told += (
+            f"; at {EXPECTED_EMPTY} empty cells, {spread(measured.per_subscription_s)} s on these rings with "
+            f"{fmean(measured.empty_cells):.1f}: each adds {CELL_S:g} s, its channels are orphans"
+        )
     return Claim(
         label,
         f"{paper_s:g} s at {paper_load:.2f}",

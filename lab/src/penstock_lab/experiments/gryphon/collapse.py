@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.html_page import Table
 from penstock.core.streams.options import StreamOptions
 from penstock_lab.experiments.gryphon.measures import checked, mean_delivered, mean_published, steps
+from penstock_lab.experiments.gryphon.plots import draw
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import KB, GryphonSetting, play
@@ -133,13 +133,9 @@ def _table(title: str, played: Played) -> Table:
 
 
 def _draw(first: Played, second: Played, out: Path | None) -> tuple[Path, ...]:
-    if out is None or find_spec("matplotlib") is None:
-        return ()
-    from penstock_lab.experiments.gryphon.plots import draw  # noqa: PLC0415  # matplotlib takes a second to import
-
     slow = "IB–SB1 at 60 KB/s, no control (Figures 2 and 3)"
     recovery = "PB–IB at 250 KB/s, IB–SB2 down, no control (Figure 4)"
     return (
-        draw(first, out / f"{NAME}-a.png", title=slow, panels=("rates", "queue"), leaf="SB1", link="SB1"),
-        draw(second, out / f"{NAME}-b.png", title=recovery, panels=("rates", "queue"), leaf="SB2", link="IB"),
+        *draw(first, out, f"{NAME}-a", title=slow, panels=("rates", "queue"), leaf="SB1", link="SB1"),
+        *draw(second, out, f"{NAME}-b", title=recovery, panels=("rates", "queue"), leaf="SB2", link="IB"),
     )

@@ -5,7 +5,7 @@ Figures 9, 10 and 11; then what the paper's control leaves unused.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.html_page import Table
@@ -19,6 +19,7 @@ from penstock_lab.experiments.gryphon.measures import (
     steps,
     variation,
 )
+from penstock_lab.experiments.gryphon.plots import draw
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import KB, GryphonSetting, play
@@ -34,7 +35,11 @@ NAME: Final = "gryphon-e2"
 SHOWS: Final = Shows(
     live=False,
     paper="Gryphon",
-    figures={"PDCC: publication": "Figure 9", "PDCC: IB's output queue": "Figure 10"},
+    figures={
+        "PDCC: publication": "Figure 9",
+        "PDCC: IB's output queue": "Figure 10",
+        "PDCC: alerts": "Figure 11",
+    },
 )
 BEGINS_S: Final = 20
 PHASE_S: Final = 120
@@ -43,6 +48,12 @@ RATES: Final = (60, 150, 60)
 """Bandwidth between IB and SB1 in each phase, KB/s."""
 SETTLED_S: Final = 20
 """Seconds after a change of the bottleneck that do not count as oscillation."""
+STARTED_S: Final = 5
+"""Seconds in which doubt horizons begin to advance, with alerts that mean nothing."""
+HALVED: Final = (0.25, 0.75)
+"""Doubt horizon rates taken for the half that the paper reads from Figure 11: ± 50 %."""
+SLIGHTLY: Final = 0.8
+"""The least rate taken for "slightly below" 1 tick-s/s."""
 
 
 def setting(control: PublisherControl, *, quick: bool) -> GryphonSetting:
@@ -102,6 +113,7 @@ def _rows(first: Played, second: Played, phases: list[tuple[int, int, int]]) -> 
             ok=queue < KB,
             note="fails at 1 MB in any second",
         ),
+        *alerts(first, phases),
         Claim(
             "steady: mean goodput of the bottleneck",
             "≥ 95 % (our goal)",
@@ -139,6 +151,46 @@ def follows(played: Played, fits: list[tuple[int, int, float]], *, settled_s: in
     )
 
 
+def alerts(played: Played, phases: list[tuple[int, int, int]]) -> tuple[Claim, ...]:
+    """Return what the paper reads from Figure 11: doubt horizon rates in alerts that reach the publisher."""
+    early = [alert for alert in played.alerts if STARTED_S <= alert.second < phases[0][0]]
+    first, again = (
+        min(_rates(played, since, since + SETTLED_S), default=1.0) for since, *_ in (phases[0], phases[-1])
+    )
+    later = [_rates(played, since + SETTLED_S, until) for since, until, _ in phases]
+    usual = [median(rates) if rates else 0.0 for rates in later]
+    return (
+        Claim(
+            "PDCC: alerts without congestion",
+            "none, but for some at start-up",
+            f"{len(early)} from second {STARTED_S} to {phases[0][0]}",
+            ok=not early,
+            note="fails with the first: a node that keeps up takes noise for congestion",
+        ),
+        Claim(
+            "… the rate in them when the bottleneck begins",
+            "half of before",
+            f"{first:.2f} tick-s/s at least",
+            ok=HALVED[0] <= first <= HALVED[1],
+            note=f"the lowest within {SETTLED_S} s; fails outside of {HALVED[0]} to {HALVED[1]}: publication "
+            f"gives way too late, or nobody complains; {again:.2f} when it narrows again, from what was "
+            "published by then",
+        ),
+        Claim(
+            "… and while it stays as it is",
+            "periodically, slightly below 1",
+            "; ".join(f"{len(each)}, median {rate:.2f}" for each, rate in zip(later, usual, strict=True)),
+            ok=all(SLIGHTLY <= rate < 1 for rate in usual),
+            note=f"by phase, from {SETTLED_S} s after its begin on; fails if a phase has none, or a median "
+            f"below {SLIGHTLY}",
+        ),
+    )
+
+
+def _rates(played: Played, since: int, until: int) -> list[float]:
+    return [alert.keeping for alert in played.alerts if since <= alert.second < until]
+
+
 def _swing(played: Played, since: int, until: int) -> float:
     return variation([sum(sample.published) for sample in played.between(since + SETTLED_S, until)])
 
@@ -164,13 +216,9 @@ def _table(title: str, played: Played, phases: list[tuple[int, int, int]]) -> Ta
 
 
 def _draw(first: Played, second: Played, out: Path | None) -> tuple[Path, ...]:
-    if out is None or find_spec("matplotlib") is None:
-        return ()
-    from penstock_lab.experiments.gryphon.plots import draw  # noqa: PLC0415  # matplotlib takes a second
-
     panels = ("rates", "queue", "horizon", "alerts")
     paper = "IB–SB1 at 60, 150, 60 KB/s, PDCC (Figures 9 to 11)"
     return (
-        draw(first, out / f"{NAME}-pdcc.png", title=paper, panels=panels, leaf="SB1", link="SB1"),
-        draw(second, out / f"{NAME}-steady.png", title="steady", panels=panels, leaf="SB1", link="SB1"),
+        *draw(first, out, f"{NAME}-pdcc", title=paper, panels=panels, leaf="SB1", link="SB1"),
+        *draw(second, out, f"{NAME}-steady", title="steady", panels=panels, leaf="SB1", link="SB1"),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from math import isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from penstock_lab.experiments.gryphon.measures import (
     mean_published,
     steps,
 )
+from penstock_lab.experiments.gryphon.plots import draw
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import COMPLEX, KB, PUBENDS, GryphonSetting, play
@@ -174,10 +174,6 @@ def _table(played: Played, fails: int, back: int) -> Table:
 
 
 def _draw(played: Played, out: Path | None) -> tuple[Path, ...]:
-    if out is None or find_spec("matplotlib") is None:
-        return ()
-    from penstock_lab.experiments.gryphon.plots import draw  # noqa: PLC0415  # matplotlib takes a second
-
     panels = ("rates", "horizon", "window", "queue", "alerts")
     title = "PB–IB1 at 150 KB/s, IB3–SB5 fails (Figures 13 to 15)"
-    return (draw(played, out / f"{NAME}.png", title=title, panels=panels, leaf="SB5", link="IB1"),)
+    return draw(played, out, NAME, title=title, panels=panels, leaf="SB5", link="IB1")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from itertools import pairwise
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final
@@ -18,6 +17,7 @@ from penstock.cli.html_page import Table
 from penstock.core.streams.options import StreamOptions
 from penstock.model.instant import SECOND_US
 from penstock_lab.experiments.gryphon.measures import caught_up, checked, jain, recovered
+from penstock_lab.experiments.gryphon.plots import draw_times
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import PUBENDS, GryphonSetting, Played, play
@@ -164,7 +164,8 @@ def _rows(fair: Sequence[RecoveryRun], first_come: Sequence[RecoveryRun]) -> tup
             f"{falling} of "
             f"{len(steps)} do not: "
             + ", ".join(map(str, times))
-            + (f"; not judged: {', '.join(below)} s" if below else ""),
+            + (f"; not judged: {', '.join(below)} s" if below else "")
+            + _floor(used),
         ),
         Claim(
             "fairness among 4 pubends, Δt_rec ≤ 1, links fair to pubends",
@@ -184,6 +185,17 @@ def _rows(fair: Sequence[RecoveryRun], first_come: Sequence[RecoveryRun]) -> tup
     )
 
 
+def _floor(used: Sequence[RecoveryRun]) -> str:
+    """Say from which Δt_rec on a larger one gains nothing."""
+    least = min((one.took_s for one in used if one.took_s is not None), default=None)
+    first = next((one for one in used if one.took_s == least and least is not None), None)
+    if first is None or first is used[-1]:
+        return ""
+    return (
+        f"; from {first.point.gain:g} on publication has given way as far as it does, and no time is gained"
+    )
+
+
 def _table(found: Sequence[RecoveryRun]) -> Table:
     rows = tuple(
         (
@@ -199,8 +211,4 @@ def _table(found: Sequence[RecoveryRun]) -> Table:
 
 
 def _draw(fair: Sequence[RecoveryRun], out: Path | None) -> tuple[Path, ...]:
-    if out is None or find_spec("matplotlib") is None:
-        return ()
-    from penstock_lab.experiments.gryphon.plots import draw_times  # noqa: PLC0415  # matplotlib takes a second
-
-    return (draw_times([(one.point.gain, one.took_s) for one in fair], out / f"{NAME}.png"),)
+    return draw_times([(one.point.gain, one.took_s) for one in fair], out, NAME)

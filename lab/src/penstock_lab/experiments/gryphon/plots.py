@@ -1,11 +1,13 @@
-"""The Gryphon paper's figures: rates, queues, NACK windows, doubt horizons and alerts over time."""
+"""The Gryphon paper's figures: rates, queues, NACK windows, doubt horizons and alerts over time.
+
+Nothing is drawn without a folder for pictures, or without matplotlib, which takes a second to import.
+"""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from math import isfinite
 from typing import TYPE_CHECKING, Final
-
-import matplotlib as mpl
 
 from penstock_lab.sim.streams.gryphon import KB
 
@@ -16,46 +18,65 @@ if TYPE_CHECKING:
 
     from penstock_lab.sim.streams.gryphon import Played
 
-mpl.use("Agg")
-
 COLOURS: Final = ("#d1495b", "#1f6f8b", "#edae49", "#66a182", "#8d6a9f", "#2e4057")
 SMOOTHED: Final = 5
 """Seconds over which rates are averaged in the pictures."""
 
 
-def draw(played: Played, path: Path, *, title: str, panels: Sequence[str], leaf: str, link: str = "") -> Path:
+def draw(
+    played: Played,
+    out: Path | None,
+    name: str,
+    *,
+    title: str,
+    panels: Sequence[str],
+    leaf: str,
+    link: str = "",
+) -> tuple[Path, ...]:
     """Draw one picture with some of the panels `rates`, `queue`, `window`, `horizon` and `alerts`."""
-    from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
-
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if out is None or find_spec("matplotlib") is None:
+        return ()
+    plt = _pyplot()
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(10, 2.6 * len(panels)), layout="constrained", sharex=True, squeeze=False
     )
-    for axis, name in zip(axes[:, 0], panels, strict=True):
-        {"rates": _rates, "queue": _queue, "window": _window, "horizon": _horizon, "alerts": _alerts}[name](
+    for axis, panel in zip(axes[:, 0], panels, strict=True):
+        {"rates": _rates, "queue": _queue, "window": _window, "horizon": _horizon, "alerts": _alerts}[panel](
             axis, played, leaf=leaf, link=link
         )
         axis.grid(alpha=0.25)
     axes[-1, 0].set_xlabel("seconds")
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return _saved(figure, out, name)
 
 
-def draw_times(times: Sequence[tuple[float, float | None]], path: Path) -> Path:
+def draw_times(times: Sequence[tuple[float, float | None]], out: Path | None, name: str) -> tuple[Path, ...]:
     """Draw Figure 16: how long recovery takes, by Δt_rec."""
-    from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+    if out is None or find_spec("matplotlib") is None:
+        return ()
+    figure, axis = _pyplot().subplots(figsize=(7, 4), layout="constrained")
     done = [(gain, seconds) for gain, seconds in times if seconds is not None]
     axis.plot([gain for gain, _ in done], [seconds for _, seconds in done], marker="o", color=COLOURS[1])
     axis.set(xlabel="Δt_rec, tick-seconds per second", ylabel="recovery, s", ylim=(0, None))
     axis.grid(alpha=0.25)
+    return _saved(figure, out, name)
+
+
+def _pyplot() -> Any:
+    import matplotlib as mpl  # noqa: PLC0415
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
+
+    return plt
+
+
+def _saved(figure: Any, out: Path, name: str) -> tuple[Path, ...]:
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{name}.png"
     figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    _pyplot().close(figure)
+    return (path,)
 
 
 def _smooth(values: Sequence[float]) -> list[float]:

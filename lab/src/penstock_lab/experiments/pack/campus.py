@@ -9,7 +9,7 @@ event takes no time.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,7 +20,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.core.queues import Ladder, PackingQueue, QueueOptions, Replay, Smoothing
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
-from penstock.pipeline import effect
 from penstock.pipeline.compile.events import EVENT, as_events, events_of
 from penstock.pipeline.jobs.generate import GENERATORS, Recipe
 from penstock.policy.attributes import decoded
@@ -28,10 +27,11 @@ from penstock.policy.nodes import PayloadFormat, read_by
 from penstock.policy.text.python_form import drop, keep, policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.core.queues.controllers import PackOutcome
     from penstock.model.digest import Digest
     from penstock.model.instant import Instant
 
@@ -113,6 +113,7 @@ _TRACE: Final = pa.schema(
         ("seen", pa.int64()),
         ("dropped", pa.int64()),
         ("time_us", pa.int64()),
+        ("at_us", pa.int64()),
     ]
 )
 """A fact of a run: a pack, an answer, what a filter did in all, or the account of the queue."""
@@ -170,23 +171,63 @@ def campus(spark: SparkSession, seeds: range) -> DataFrame:
     return reduce(lambda one, other: one.unionByName(other), hours)
 
 
-def traced(messages: DataFrame) -> DataFrame:
+class StayingLadder(Ladder):
+    """A ladder that stays at the level it chose, also if the pack had to climb above it.
+
+    The paper does not say which level its ladder goes on from; ours goes on from the level that made room.
+    """
+
+    def packed(self, outcome: PackOutcome) -> None:
+        """Record a pack."""
+        chosen = self._level
+        super().packed(outcome)
+        self._level = chosen
+
+
+LADDERS: Final[dict[str, Callable[[], Ladder]]] = {
+    **{one.value: partial(Ladder, smoothing=one) for one in Smoothing},
+    "staying": partial(StayingLadder, smoothing=Smoothing.PRINTED),
+}
+"""Ladders by name: the two of decision 0002, and one that climbs do not move."""
+
+
+def evenly(messages: DataFrame) -> DataFrame:
+    """Return the messages at even intervals."""
+    after_us = sf.floor(sf.col("seq") * sf.lit(SECOND_US / RATE)).cast("bigint")
+    return messages.withColumn("ts", after_us + sf.lit(START_US))
+
+
+def mixed(messages: DataFrame) -> DataFrame:
+    """Return the messages with one in ten more a warning, and one in ten more about an access point."""
+    lot = sf.pmod(sf.xxhash64("run", "seq"), sf.lit(10))
+    return messages.withColumns(
+        {
+            "message_type": sf.when(lot == 0, "Warning").otherwise(sf.col("message_type")),
+            "host": sf.when(lot == 1, sf.col("ap")).otherwise(sf.col("host")),
+        }
+    )
+
+
+def traced(messages: DataFrame, ladders: Sequence[str]) -> DataFrame:
     """Replay each run with each ladder; return the trace of what queue and locator did."""
     wanted = dict.fromkeys((*read_by(POLICY), "action", "message_type", "ap", "ip"))
     events = messages.transform(as_events(list(wanted), schema=messages.schema)).select(
         "run", "ts", "seq", EVENT
     )
-    return events.groupBy("run").applyInArrow(_replayed, from_arrow_schema(_TRACE))
+    wanted_ladders = tuple(ladders)
+
+    def replayed(table: pa.Table) -> pa.Table:  # not a partial, which has no types for Spark to read
+        return _replayed(table, wanted_ladders)
+
+    return events.groupBy("run").applyInArrow(replayed, from_arrow_schema(_TRACE))
 
 
-def _replayed(table: pa.Table) -> pa.Table:
+def _replayed(table: pa.Table, ladders: Sequence[str]) -> pa.Table:
     """Replay one hour through the queue, on a Spark worker."""
     run = table["run"][0].as_py()
     ordered = table.sort_by([("ts", "ascending"), ("seq", "ascending")])
     facts = [
-        (run, smoothing.value, *fact)
-        for smoothing in Smoothing
-        for fact in _facts(events_of(ordered[EVENT]), smoothing, run)
+        (run, ladder, *fact) for ladder in ladders for fact in _facts(events_of(ordered[EVENT]), ladder, run)
     ]
     columns = zip(*facts, strict=True)
     return pa.table(
@@ -194,37 +235,35 @@ def _replayed(table: pa.Table) -> pa.Table:
     )
 
 
-def _facts(events: list[Event | None], smoothing: Smoothing, run: int) -> Iterator[tuple[Any, ...]]:
-    """Yield facts as (what, level, filter, seen, dropped, time)."""
+def _facts(events: list[Event | None], ladder: str, run: int) -> Iterator[tuple[Any, ...]]:
+    """Yield facts as (what, level, filter, seen, dropped, time, at)."""
     locator = Locator(np.random.default_rng((run, 3)))
     # The locator is a program, not a link: digests stay in their places, as in the paper.
     options = QueueOptions(capacity_events=CAPACITY, digests_at_once=True)
-    queue = PackingQueue(POLICY, options, Ladder(smoothing=smoothing))
+    queue = PackingQueue(POLICY, options, LADDERS[ladder]())
     replay = Replay(queue, locator)
     for event in events:
         assert event is not None
         replay.offer(event)
     done = replay.finish()
     for pack in done.packs:
-        yield "pack", pack.chosen, None, pack.events_before, pack.events_dropped, pack.turnaround_us
+        dropped, turnaround_us = pack.events_dropped, pack.turnaround_us
+        yield "pack", pack.chosen, None, pack.events_before, dropped, turnaround_us, pack.at_us
     for latency_us in locator.resolved:
-        yield "answer", None, None, None, None, latency_us
+        yield "answer", None, None, None, None, latency_us, None
     for cause, count in done.statistics.filters.items():
-        yield "filter", cause.level, cause.filter, count.seen, count.dropped, None
+        yield "filter", cause.level, cause.filter, count.seen, count.dropped, None, None
     accounted = done.statistics.delivered + done.statistics.digested
-    yield "account", None, None, len(events), accounted, None
+    yield "account", None, None, len(events), accounted, None, None
 
 
-def measured(messages: DataFrame, seeds: range) -> dict[Smoothing, LadderFigures]:
-    """Replay all hours with each ladder and compute the statistics."""
-    trace = traced(messages).cache()
-    found = {smoothing: _measured(trace, smoothing, seeds) for smoothing in Smoothing}
-    trace.unpersist()
-    return found
+def measured(trace: DataFrame, ladders: Sequence[str], seeds: range) -> dict[str, LadderFigures]:
+    """The statistics of each ladder, from a trace."""
+    return {ladder: _measured(trace, ladder, seeds) for ladder in ladders}
 
 
-def _measured(trace: DataFrame, smoothing: Smoothing, seeds: range) -> LadderFigures:
-    own = trace.where(sf.col("ladder") == smoothing.value)
+def _measured(trace: DataFrame, ladder: str, seeds: range) -> LadderFigures:
+    own = trace.where(sf.col("ladder") == ladder)
     kinds = {what: own.where(sf.col("what") == what) for what in ("pack", "answer", "filter", "account")}
     asked = {
         (row["run"], row["level"]): row["count"]
@@ -258,13 +297,3 @@ def _percentiles(frame: DataFrame) -> tuple[float, ...]:
     row = frame.agg(sf.percentile("time_us", list(SHARES)).alias("found")).first()
     assert row is not None
     return tuple(value / SECOND_US for value in row["found"] or ())
-
-
-def on_full_queues(messages: DataFrame) -> tuple[Filtered, ...]:
-    """Return each filter's effect by the compiled policy on full queues of CAPACITY consecutive messages."""
-
-    queued = messages.withColumn("queue", sf.floor(sf.col("seq") / CAPACITY))
-    rows = queued.transform(
-        effect(POLICY, key=["run", "queue"], order=["ts", "seq"], schema=queued.schema)
-    ).collect()
-    return tuple(Filtered(row["level"], row["filter"], row["seen"], row["dropped"]) for row in rows)

@@ -63,7 +63,7 @@ class Step(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where the node is killed: when a packet is seen."""
+    """A moment at which the node is killed: when a packet is seen."""
 
     name: str
     at: Step
@@ -287,7 +287,7 @@ class Run:
         self._killed.set()
 
     def _passes(self, client: str, to_node: bool, seen: wire.Seen) -> bool:
-        """A packet is at the relay: whether it passes. The trap may be sprung by it."""
+        """Decide whether the relay passes a packet on; kill the node if the trap waits for this packet."""
         loop = asyncio.get_running_loop()
         self._heard = loop.time()
         if (client, to_node) in self._silenced:

@@ -61,7 +61,7 @@ class FalsePositives:
     joint: float
     """Probability that an unknown key is found in some slot, from the bits set; mean of the moments."""
     last: float
-    """That probability at the last moment, when no array holds an expired slot."""
+    """The probability at the last moment, when no array holds an expired slot."""
     asked: int
     hits: int
     """Unknown keys that were found."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from penstock_lab.experiments.result import Progress
-    from penstock_lab.experiments.streams.processes import Process
+    from penstock_lab.rigs.process import Process
 
 SHOWS: Final = Shows(live=True)
 ROUNDS: Final = 50

@@ -1,4 +1,4 @@
-"""Who polls a channel when: schedules, and the first poll that sees a change.
+"""Schedules of polls: which node polls a channel when, and the first poll that sees a change.
 
 A schedule holds for a stretch of time in which no node's duties change. `Wedges` are nodes that poll every τ
 at phases of their own, random as in the paper or evenly spread; `Intervals` are channels polled at intervals
@@ -33,7 +33,7 @@ PAIRS: Final = 1 << 21
 
 
 class Phases(Enum):
-    """How the phases of a channel's pollers are chosen."""
+    """Ways to choose the phases of a channel's pollers."""
 
     RANDOM = "random"
     """Each poller waits for a random part of τ before its first poll (§3.3)."""

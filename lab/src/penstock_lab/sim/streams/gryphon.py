@@ -32,6 +32,8 @@ bytes, so that 500 a second fit into 250 KB/s (its Figure 4) and not into 150 KB
 WINDOW: Final = 25
 """Messages of a pubend that its publishers have in flight: 0.2 s of them."""
 
+NEAR_US: Final = 1_000
+"""Delay of a link between machines in one room."""
 DRAIN_S: Final = 60
 """Seconds that a run goes on without publication, at most, until everything has arrived."""
 
@@ -71,6 +73,8 @@ class GryphonSetting:
     """Cuts of each link, by the node below it: (from second, to second)."""
     streams: StreamOptions = field(default_factory=StreamOptions)
     fair: bool = True
+    delay_us: int = NEAR_US
+    """Delay of each link, one way."""
     stop: Callable[[Sample], bool] | None = None
     """Ends the run early once it returns true for a sample."""
     drain_s: int = DRAIN_S
@@ -212,7 +216,7 @@ def _options(setting: GryphonSetting) -> NetworkOptions:
         faults[child] = FaultOptions(bandwidth_schedule=steps, partitions=cuts)
     return NetworkOptions(
         streams=setting.streams,
-        link=LinkOptions(bytes_per_s=12_500_000, delay_us=1_000),
+        link=LinkOptions(bytes_per_s=12_500_000, delay_us=setting.delay_us),
         faults=faults,
         down_only=True,
         header_bytes=HEADER,

@@ -1,4 +1,4 @@
-"""Which kinds are held out.
+"""Splits the kinds of noise and edits into seen and held-out ones.
 
 The first catalogue (`noises`, `edits`) is split in two halves by a seed. The model was made by looking at the
 half DRAWN; the half ONCE_HELD_OUT was judged once, which showed 4.0 % false alarms per poll and 26.9 per

@@ -5,4 +5,5 @@ websocket.py  handshakes, and MQTT in frames
 http.py       requests of the HTTP API
 stream.py     programs and nodes at the listener for streams
 policy.py     policies in every form, by SUBSCRIBE, by HTTP and in this process
+catalogue.py  all of them by name
 """

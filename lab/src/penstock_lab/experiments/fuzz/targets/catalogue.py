@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final, get_args
 
-from penstock_lab.experiments.fuzz.exchange import Ending, Exchange, Piece
-from penstock_lab.experiments.fuzz.mutations import changed, paced
+from penstock_lab.experiments.fuzz.exchange import Ending, Exchange, Piece, changed, paced
 from penstock_lab.experiments.fuzz.targets import http, mqtt, policy, stream, websocket
 
 if TYPE_CHECKING:

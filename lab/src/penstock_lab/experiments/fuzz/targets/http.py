@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from penstock.node.http.channels import CHANNEL_ROUTES
+from penstock.node.http.channels.routes import CHANNEL_ROUTES
 from penstock.node.http.notify import ROUTES as NOTIFY_ROUTES
 from penstock.node.http.routes import API, ROUTES
-from penstock_lab.experiments.fuzz.mutations import INTEGERS
+from penstock_lab.experiments.fuzz.exchange import INTEGERS
 from penstock_lab.experiments.fuzz.targets.mqtt import CLIENTS, FILTERS, POLICIES, TOPICS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription, Unsubscribe
-from penstock_lab.experiments.fuzz.mutations import INTEGERS
+from penstock_lab.experiments.fuzz.exchange import INTEGERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

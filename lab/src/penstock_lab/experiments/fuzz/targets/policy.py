@@ -14,7 +14,7 @@ from penstock.mqtt.packets.connect import Connect, Disconnect
 from penstock.mqtt.packets.packet import encode
 from penstock.node.http.routes import API
 from penstock.policy.text.forms import parse, to_json, to_xml, to_yaml
-from penstock_lab.experiments.fuzz.mutations import damaged, spliced
+from penstock_lab.experiments.fuzz.exchange import damaged, spliced
 
 if TYPE_CHECKING:
     from random import Random

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.streams import handshake, messages, requests, wire
 from penstock.core.streams.handshake import VERSION, Alive, Hello, Offer, Offered
 from penstock.core.streams.requests import Row, Staged
-from penstock_lab.experiments.fuzz.mutations import INTEGERS
+from penstock_lab.experiments.fuzz.exchange import INTEGERS
 
 if TYPE_CHECKING:
     from random import Random

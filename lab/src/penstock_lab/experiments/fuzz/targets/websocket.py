@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock_lab.experiments.fuzz.mutations import INTEGERS, damaged
+from penstock_lab.experiments.fuzz.exchange import INTEGERS, damaged
 from penstock_lab.experiments.fuzz.targets import mqtt
 
 if TYPE_CHECKING:

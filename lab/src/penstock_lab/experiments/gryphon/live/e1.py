@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from penstock_lab.experiments.gryphon.e1 import rows, table
 from penstock_lab.experiments.gryphon.live.tree import MESSAGE_BYTES, RATE, Change, LiveSetting, play
 from penstock_lab.experiments.gryphon.measures import checked, mean_published, recovered
+from penstock_lab.experiments.gryphon.plots import draw
 from penstock_lab.experiments.result import ExperimentResult
 from penstock_lab.runs.shows import Shows
 
@@ -70,10 +70,6 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
 
 
 def _draw(played: Played, out: Path | None) -> tuple[Path, ...]:
-    if out is None or find_spec("matplotlib") is None:
-        return ()
-    from penstock_lab.experiments.gryphon.plots import draw  # noqa: PLC0415  # matplotlib takes a second
-
     panels = ("rates", "window", "horizon", "queue")
     title = "Four processes, PB–IB limited, IB–SB2 fails (Figures 7 and 8)"
-    return (draw(played, out / f"{NAME}.png", title=title, panels=panels, leaf="SB2", link="IB"),)
+    return draw(played, out, NAME, title=title, panels=panels, leaf="SB2", link="IB")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.html_page import Table
 from penstock_lab.experiments.gryphon.e2 import follows
 from penstock_lab.experiments.gryphon.live.tree import MESSAGE_BYTES, RATE, Change, LiveSetting, play
 from penstock_lab.experiments.gryphon.measures import checked, mean_delivered, mean_published
+from penstock_lab.experiments.gryphon.plots import draw
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.runs.shows import Shows
 from penstock_lab.sim.streams.gryphon import KB
@@ -100,10 +100,6 @@ def _table(played: Played, found: list[tuple[int, int, float]]) -> Table:
 
 
 def _draw(played: Played, out: Path | None) -> tuple[Path, ...]:
-    if out is None or find_spec("matplotlib") is None:
-        return ()
-    from penstock_lab.experiments.gryphon.plots import draw  # noqa: PLC0415  # matplotlib takes a second
-
     title = "Four processes, IB–SB1 limited, PDCC (Figures 9 to 11)"
     panels = ("rates", "queue", "horizon")
-    return (draw(played, out / f"{NAME}.png", title=title, panels=panels, leaf="SB1", link="SB1"),)
+    return draw(played, out, NAME, title=title, panels=panels, leaf="SB1", link="SB1")

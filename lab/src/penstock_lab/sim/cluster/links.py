@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from penstock import limits
 from penstock.core.cluster.backlog import LinkAccount, Outgoing
-from penstock.core.cluster.frames import Carried, Told, Wants, encode_item
-from penstock.core.cluster.peer import PeerLink
+from penstock.core.cluster.forwarding import Forwarding, Load
+from penstock.core.cluster.frames import About, Carried, Told, Wants, encode_item, is_data
+from penstock.core.cluster.peer import Addressed, PeerLink
 from penstock.core.cluster.stamps import Stamp, Stamps
 from penstock.core.cluster.view import Change, Sighting, View
 from penstock.model.digest_wire import from_bytes
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US, to_us
+from penstock_lab.sim.cluster.receiver_classes import Receivers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +53,12 @@ class ClusterRun:
     abandoned: int
     faults: int
     """Cuts, freezes and kills."""
+    packed: int = 0
+    """Events that policies of receivers counted in digests while a link was split."""
+    forwarded: int = 0
+    """Frames that nodes passed on for others."""
+    repaired: int = 0
+    """Links whose frames were sent again because a forwarder had not passed them on."""
 
 
 @dataclass(slots=True)
@@ -73,6 +81,7 @@ class _Node:
         self.world = world
         self.wanted: dict[str, None] = {}
         self.ledgers: dict[str, _Ledger] = {}
+        self.receivers = Receivers(world.seed, name, TOPICS, world.problem)
         self.alive = False
         self.frozen = False
         self.stalled: list[Callable[[], None]] = []
@@ -84,6 +93,8 @@ class _Node:
         self.stalled.clear()
         self.own = Sighting("ward", self.name, self.world.now_us + 1)
         self.view = View(self.own)
+        self.zone = self.world.zones.get(self.name, "")
+        self.forwarding = Forwarding(self.view, zone=self.zone, fan_out=self.world.fan_out)
         self.links: dict[str, PeerLink] = {}
         self.known: dict[str, dict[str, None]] = {}
         self.stamps = Stamps(self.name)
@@ -92,6 +103,7 @@ class _Node:
 
     def stop(self) -> None:
         """Lose everything that is not on disk."""
+        self.world.count(self.forwarding)
         for name, link in self.links.items():
             self.ledger(name).past += link.abandon()
         self.links.clear()
@@ -121,12 +133,17 @@ class _Node:
                 window_bytes=400,
             )
             if before is not None:
-                link.inherit(before)
+                link.inherit(before, now_us=self.world.now_us)
+                known.update(dict.fromkeys(link.theirs.filters))
                 self.ledger(seen.name).past += before.abandon()
                 self._spread(seen.name)
             self.links[seen.name] = link
+            self.receivers.linked(seen.name, link)
             gone = [topic for topic, _ in self.stamps.deleted()]
             link.begin_snapshot([*self.kept, *gone], self._kept_item)
+            if self.world.zones:
+                link.say(About(self.zone, (), "", 0, ""))
+            self._repair(seen.name)
         elif change is Change.BACK:
             self._post(seen.name, self.links[seen.name].renewed(now_us=self.world.now_us))
         self.flush()
@@ -134,25 +151,52 @@ class _Node:
     def vanished(self, seen: Sighting) -> None:
         if self.view.vanished(seen, now_us=self.world.now_us) is Change.AWAY:
             self.links[seen.name].lost()
+            self._repair(seen.name)
+
+    def _repair(self, lost: str) -> None:
+        """Send what was on its way through a node that is not there again."""
+        for name in self.forwarding.lost(lost):
+            self._again(name)
+
+    def _again(self, name: str) -> None:
+        link = self.links.get(name)
+        if link is not None and link.connected:
+            self.forwarding.sent_again(name, now_us=self.world.now_us)
+            self._post(name, link.renewed(now_us=self.world.now_us))
 
     def tick(self) -> None:
         now_us = self.world.now_us
         for name, link in self.links.items():
-            self._post(name, link.retry(now_us=now_us))
+            again = link.retry(now_us=now_us)
+            if again:
+                self.forwarding.sent_again(name, now_us=now_us)
+            self._post(name, again)
         for member in self.view.overdue(now_us=now_us):
             self.ledger(member.name).past += self.links.pop(member.name).abandon()
             self._spread(member.name)
+        self.post(self.forwarding.due(now_us=now_us))
         self.flush()
 
     def _spread(self, gone: str) -> None:
-        """Tell the others what a node that is gone has written last."""
+        """Tell the others what a node that is gone has brought here."""
+        topics = self.stamps.left_by(gone)
         for name, link in self.links.items():
             if name != gone:
-                link.owe(self.stamps.written_by(gone))
+                link.owe(topics)
 
     def flush(self) -> None:
+        now_us = self.world.now_us
+        loads = []
         for name, link in self.links.items():
-            self._post(name, link.frames(now_us=self.world.now_us))
+            busy, answered = link.in_flight_bytes > 0, link.round_trip_us > 0
+            frames = link.frames(now_us=now_us)
+            if frames:
+                loads.append(Load(name, frames, busy, answered))
+        self.post(self.forwarding.route(loads, now_us=now_us))
+
+    def post(self, frames: list[tuple[str, bytes]]) -> None:
+        for name, frame in frames:
+            self._post(name, [frame])
 
     def _post(self, name: str, frames: list[bytes]) -> None:
         member = self.view.members.get(name)
@@ -167,7 +211,8 @@ class _Node:
         out = self._outgoing(Carried(self.number, topic, b"", self.world.now_us))
         for name, link in self.links.items():
             if topic in self.known[name]:
-                link.offer(out)
+                self.receivers.offered[name, topic] += 1
+                link.offer(out, now_us=self.world.now_us)
         self.flush()
 
     def retain(self, topic: str, payload: bytes) -> None:
@@ -184,8 +229,9 @@ class _Node:
                 stamp=(stamp.at_us, stamp.origin, stamp.number),
             )
         )
-        for link in self.links.values():
-            link.offer(out)
+        for name, link in self.links.items():
+            self.receivers.offered[name, topic] += 1
+            link.offer(out, now_us=self.world.now_us)
         self.flush()
 
     def subscribe(self, topic: str, *, wanted: bool) -> None:
@@ -227,33 +273,64 @@ class _Node:
         member = self.view.members.get(sender.name)
         if member is None or member.incarnation != sender.incarnation:
             return
+        forwarding = self.forwarding
+        if forwarding.concerns(frame):
+            arrived = forwarding.received(sender.name, frame, now_us=self.world.now_us)
+            self.post(arrived.send)
+            for origin, each in arrived.taken:
+                self._received(origin, each)
+            for name in arrived.unreached:
+                self._again(name)
+        else:
+            if is_data(frame):
+                forwarding.came_directly(sender.name)
+            self._received(sender, frame)
+        self.flush()
+
+    def _received(self, sender: Sighting, frame: bytes) -> None:
+        member = self.view.members.get(sender.name)
+        if member is None or member.incarnation != sender.incarnation:
+            return
+        now_us = self.world.now_us
         link = self.links[sender.name]
-        found = link.received(frame, now_us=self.world.now_us)
+        found = link.received(frame, now_us=now_us)
+        if found.again and is_data(found.again[0]):
+            self.forwarding.sent_again(sender.name, now_us=now_us)
         self._post(sender.name, found.again)
         for item in found.items:
             self._take(sender, link, item)
         if found.items:
-            self._post(sender.name, [link.acknowledgement(link.taken)])
-        self.flush()
+            self.post(
+                self.forwarding.acknowledge(sender.name, link.acknowledgement(link.taken), now_us=now_us)
+            )
 
-    def _take(self, sender: Sighting, link: PeerLink, item: Item) -> None:
+    def _take(self, sender: Sighting, link: PeerLink, item: Item | Addressed) -> None:
         ledger = self.ledger(sender.name)
-        if isinstance(item, Wants):
-            added, removed = link.theirs.apply(item)
+        if isinstance(item, About):
+            self.view.members[sender.name].about = item
+        elif isinstance(item, Wants):
+            added, removed = link.wants(item)
             known = self.known[sender.name]
             known.update(dict.fromkeys(added))
             for topic in removed:
                 known.pop(topic, None)
-                link.backlog.forget(topic)
         elif isinstance(item, Told):
             ledger.told += from_bytes(item.digest).count
-        elif isinstance(item, Carried):
+            self.receivers.told(sender.name, item)
+        elif isinstance(item, Carried | Addressed):
+            classes = item.classes if isinstance(item, Addressed) else None
+            item = item.item if isinstance(item, Addressed) else item
             if item.stamp is not None and self.stamps.later(
-                item.topic, Stamp(*item.stamp), deleted=not item.payload
+                item.topic,
+                Stamp(*item.stamp),
+                deleted=not item.payload,
+                through=sender.name,
+                now_us=self.world.now_us,
             ):
                 self._keep(item.topic, item.payload)
             if not item.kept_only:
                 ledger.got += 1
+                self.receivers.got(sender.name, item, classes)
                 place = (sender.incarnation, item.number)
                 if place <= ledger.last:
                     self.world.problem(f"{self.name} got {place} of {sender.name} after {ledger.last}")
@@ -263,19 +340,27 @@ class _Node:
 class _World:
     """The nodes, the network between them and the time."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, trees: bool) -> None:
         self.dice = Random(seed)  # noqa: S311  # a run is repeated by its seed
+        self.seed = seed
         self.now_us = 0
         self.problems: list[str] = []
         self.faults = 0
         self.published = 0
+        self.forwarded = 0
+        self.repaired = 0
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
         self._cuts: dict[frozenset[str], None] = {}
         self.lose = self.dice.choice([0, 0.02, 0.2])
         self.repeat = self.dice.choice([0, 0.1])
         self.delay_us = self.dice.choice([100, 5_000, 300_000])
-        self.nodes = {f"n{number}": _Node(f"n{number}", self) for number in range(self.dice.randint(2, 5))}
+        size = self.dice.randint(4, 9) if trees else self.dice.randint(2, 5)
+        self.fan_out = self.dice.randint(1, 2) if trees else limits.CLUSTER_FAN_OUT
+        places = ["east", "west", "north"][: self.dice.randint(1, 3)] if trees else []
+        self.zones = {f"n{number}": self.dice.choice(places) for number in range(size)} if trees else {}
+        """Zones of the nodes; none if the run is without trees."""
+        self.nodes = {f"n{number}": _Node(f"n{number}", self) for number in range(size)}
 
     def problem(self, said: str) -> None:
         self.problems.append(f"{self.now_us / SECOND_US:.3f} s: {said}")
@@ -402,6 +487,11 @@ class _World:
             node.do(node.tick)
         self.later(100_000, self.tick)
 
+    def count(self, forwarding: Forwarding) -> None:
+        """Add up what a node has forwarded and repaired until it ends."""
+        self.forwarded += forwarding.forwarded.total()
+        self.repaired += forwarding.repaired
+
     # -- the end ---------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
@@ -451,14 +541,16 @@ class _World:
         # What was abandoned may have arrived: its acknowledgement did not.
         if not account.handed <= got <= account.handed + account.abandoned:
             self.problem(f"{pair}: {got} received, {account}")
-        if set(node.known[other.name]) != set(other.wanted):
-            self.problem(f"{pair}: known {sorted(node.known[other.name])}, wanted {sorted(other.wanted)}")
+        wanted = {*other.wanted, *other.receivers.topics}
+        if set(node.known[other.name]) != wanted:
+            self.problem(f"{pair}: known {sorted(node.known[other.name])}, wanted {sorted(wanted)}")
+        node.receivers.check(other.receivers)
         return account
 
 
-def run(seed: int) -> ClusterRun:
-    """Run one cluster through its faults; the same seed gives the same run."""
-    world = _World(seed)
+def run(seed: int, *, trees: bool = False) -> ClusterRun:
+    """Run one cluster through its faults, with a small fan-out and zones if `trees`; a seed repeats a run."""
+    world = _World(seed, trees=trees)
     for node in world.nodes.values():
         node.start()
         world.meet(node)
@@ -467,6 +559,8 @@ def run(seed: int) -> ClusterRun:
         world.act()
         world.run_for(world.dice.choice([1_000, 50_000, 1_000_000]))
     world.heal()
+    for node in world.nodes.values():
+        world.count(node.forwarding)
     total = world.check()
     return ClusterRun(
         seed=seed,
@@ -476,4 +570,7 @@ def run(seed: int) -> ClusterRun:
         digested=total.digested,
         abandoned=total.abandoned,
         faults=world.faults,
+        packed=sum(node.receivers.digested for node in world.nodes.values()),
+        forwarded=world.forwarded,
+        repaired=world.repaired,
     )

@@ -1,8 +1,8 @@
-"""A slow link on loopback: a relay that limits the bytes per second towards a receiver.
+"""Relays between two programs on this machine: a way that can be cut, closed and stalled, and a slow link.
 
-    node ──► relay, so many bytes a second ──► receiver
+    node ──► slow link, so many bytes a second ──► receiver
 
-The relay passes what the receiver sends at full speed. Socket buffers on the way are as small as the kernel
+A slow link passes what the receiver sends at full speed. Socket buffers on the way are as small as the kernel
 allows, so that messages wait in the node and not in the relay.
 """
 
@@ -10,11 +10,108 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
+from penstock_lab.rigs.ports import HOST
+
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from types import TracebackType
+
+
+CHUNK_BYTES: Final = 1 << 14
+
+
+class Way:
+    """Carries bytes from its own port to another."""
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self.port = 0
+        self.open = True
+        """Whether connections come through; else they are closed at once."""
+        self.flowing = asyncio.Event()
+        """Whether bytes go towards the port behind the way."""
+        self.flowing.set()
+        self.bytes_per_s = 0.0
+        """Rate in each direction of each connection; 0: as fast as it goes."""
+        self.made = 0
+        """Connections that came through."""
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """URL of the way for MQTT clients."""
+        return f"mqtt://{HOST}:{self.port}"
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry a new connection."""
+        task = asyncio.ensure_future(self._carry(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back = None
+        try:
+            if self.open:
+                there, back = await asyncio.open_connection(HOST, self._to, limit=CHUNK_BYTES)
+                self.made += 1
+                self._writers += [writer, back]
+                await asyncio.gather(self._copy(reader, back, self.flowing), self._copy(there, writer, None))
+        except OSError:
+            pass  # nobody listens behind the way: the caller sees a closed connection
+        finally:
+            for end in (writer, back):
+                if end is not None:
+                    end.close()
+
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event | None
+    ) -> None:
+        with suppress(OSError):
+            while chunk := await reader.read(CHUNK_BYTES):
+                if flowing is not None:
+                    await flowing.wait()
+                if self.bytes_per_s:
+                    await asyncio.sleep(len(chunk) / self.bytes_per_s)
+                writer.write(chunk)
+                await writer.drain()
+        writer.close()
+
+    def cut(self) -> None:
+        """Every connection breaks."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    def shut(self) -> None:
+        """Every connection breaks, and no other comes through."""
+        self.open = False
+        self.cut()
+
+    async def close(self) -> None:
+        """Carry nothing more."""
+        self.shut()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # the ends are closed in the next turn
+
+
+@asynccontextmanager
+async def way(to: int) -> AsyncIterator[Way]:
+    """A way to a port of this machine for the length of the block."""
+    found = Way(to)
+    server = await asyncio.start_server(found.accept, HOST, 0, limit=CHUNK_BYTES)
+    found.port = server.sockets[0].getsockname()[1]
+    try:
+        yield found
+    finally:
+        server.close()
+        await found.close()
+
 
 _BUFFER_BYTES: Final = 1_024
 """Socket buffer size that is requested; the kernel doubles it and has a minimum of its own."""

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
-from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.rigs.way import SlowLink
 
 if TYPE_CHECKING:
     import pytest

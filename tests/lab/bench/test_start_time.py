@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from penstock.errors import MissingTool, NodeError
-from penstock_lab.bench.cli import start_time
+from penstock_lab.bench import start_time
 
 pytestmark = pytest.mark.e2e
 

@@ -1,4 +1,4 @@
-"""A part of the load generator in a process of its own: it takes requests, works, and answers.
+"""A part of a load in a process of its own: it takes requests, works, and answers.
 
 The processes are started without `multiprocessing`, which would load the whole command line into each.
 """
@@ -24,6 +24,8 @@ GIVE_UP_S: Final = 30.0
 """A run in which nothing happens for this long has failed; nothing takes so long on a working machine."""
 ANSWER_S: Final = 300
 """Longest wait for an answer: by then the worker has given up, or its process is dead."""
+MAIN: Final = f"import sys; from {__name__} import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
+"""The program of such a process."""
 
 
 class WorkerFailed(Exception):
@@ -66,8 +68,8 @@ class Worker:
 
     def __enter__(self) -> Self:
         shared = [one.fd for one in self._arguments if isinstance(one, Counters)]
-        self._process = subprocess.Popen(  # our own module
-            [sys.executable, "-m", "penstock_lab.bench.load.main"],
+        self._process = subprocess.Popen(  # noqa: S603  # our own program
+            [sys.executable, "-c", MAIN],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=shared,

@@ -1,4 +1,7 @@
-"""A thousand clients in one process: they detach, messages pile up for them, and all attach again at once."""
+"""A thousand clients in one process: they detach, messages pile up for them, and all attach again.
+
+They attach at once or one after the other, at the broker where they were or at another one of its cluster.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from penstock.mqtt.packets.packet import decode, encode
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Publish, ack_frame
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription
-from penstock_lab.bench.load.client import connect
-from penstock_lab.bench.load.worker import GIVE_UP_S, WorkerFailed
+from penstock_lab.rigs.blocking_client import connect
 from penstock_lab.rigs.ports import HOST
+from penstock_lab.rigs.worker import GIVE_UP_S, WorkerFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +83,7 @@ class _Client:
 
 @dataclass(frozen=True, slots=True)
 class AttachTimes:
-    """When things happened to one client, in nanoseconds after its connection began."""
+    """Times of the steps of one client, in nanoseconds after its connection began."""
 
     asked_ns: int
     """CONNECT was sent."""
@@ -95,11 +98,21 @@ class Attaching:
     Several groups, with names of their own, may be at one broker.
     """
 
-    def __init__(self, port: int, clients: int, group: str = "client") -> None:
-        self._port = port
+    def __init__(
+        self,
+        port: int | tuple[int, ...],
+        clients: int,
+        group: str = "client",
+        give_up_s: float = GIVE_UP_S,
+    ) -> None:
+        """With several ports, clients attach at the next one each time; messages are published at the
+        first."""
+        self._ports = (port,) if isinstance(port, int) else port
+        self._give_up_s = give_up_s
+        self._turn = 0
         self._count = clients
         self._group = group
-        self._publisher = connect(port, f"{group}-publisher")
+        self._publisher = connect(self._ports[0], f"{group}-publisher")
         everyone = self._attach(lambda client: bool(client.connack_ns))
         for client in everyone:
             wanted = Subscribe(1, (Subscription(self._topic(client.number), qos=1),))
@@ -107,10 +120,12 @@ class Attaching:
         self._until(lambda client: client.subscribed, everyone)
         self._detach(everyone)
 
-    def run(self, events: int) -> list[AttachTimes]:
-        """Publish messages for each detached client, then attach all clients again."""
+    def run(self, asked: int | tuple[int, float]) -> list[AttachTimes]:
+        """Publish so many messages for each detached client, then attach all clients again: at once, or one
+        after the other over so many seconds."""
+        events, over_s = (asked, 0.0) if isinstance(asked, int) else asked
         self._publish(events)
-        everyone = self._attach(lambda client: client.connack_ns > 0 and len(client.heard) >= events)
+        everyone = self._attach(lambda client: client.connack_ns > 0 and len(client.heard) >= events, over_s)
         expected = [b"%d" % number for number in range(events)]
         for client in everyone:
             if [message.payload for message in client.messages()] != expected:
@@ -125,40 +140,64 @@ class Attaching:
             for one in everyone
         ]
 
-    def _attach(self, done: Callable[[_Client], bool]) -> list[_Client]:
-        """Connect all clients at once."""
-        everyone = []
-        for number in range(self._count):
-            sock = socket.socket()
-            sock.setblocking(False)
-            everyone.append(_Client(f"{self._group}-{number}", number, sock, time.monotonic_ns()))
-            sock.connect_ex((HOST, self._port))
-        self._until(done, everyone)
+    def _attach(self, done: Callable[[_Client], bool], over_s: float = 0.0) -> list[_Client]:
+        """Connect all clients, each at the next port; read until the condition holds for every one."""
+        self._turn += 1
+        begin_s = time.monotonic()
+        everyone: list[_Client] = []
+        left: dict[int, _Client] = {}
+        with select.epoll() as poll:
+            for number in range(self._count):
+                due_s = begin_s + number * over_s / self._count
+                while (wait_s := due_s - time.monotonic()) > 0:
+                    self._read(poll, left, done, wait_s)
+                sock = socket.socket()
+                sock.setblocking(False)
+                client = _Client(f"{self._group}-{number}", number, sock, time.monotonic_ns())
+                sock.connect_ex((HOST, self._ports[(number + self._turn) % len(self._ports)]))
+                left[sock.fileno()] = client
+                everyone.append(client)
+                poll.register(sock.fileno(), select.EPOLLOUT)
+            while left:
+                self._read_on(poll, left, done)
         return everyone
 
     def _until(self, done: Callable[[_Client], bool], clients: list[_Client]) -> None:
         """Read until the condition holds for every client."""
         left = {client.sock.fileno(): client for client in clients}
         with select.epoll() as poll:
-            for fd, client in left.items():
-                poll.register(fd, select.EPOLLOUT if client.dialling else select.EPOLLIN)
+            for fd in left:
+                poll.register(fd, select.EPOLLIN)
             while left:
-                ready = poll.poll(GIVE_UP_S)
-                if not ready:
-                    raise WorkerFailed(f"{len(left)} clients got nothing for {GIVE_UP_S:g} s")
-                for fd, _ in ready:
-                    client = left[fd]
-                    if client.dialling:
-                        client.hello()
-                        poll.modify(fd, select.EPOLLIN)
-                        continue
-                    chunk = client.sock.recv(READ_BYTES)
-                    if not chunk:
-                        raise WorkerFailed("the broker closed a client's connection")
-                    client.hear(chunk, time.monotonic_ns())
-                    if done(client):
-                        poll.unregister(fd)
-                        del left[fd]
+                self._read_on(poll, left, done)
+
+    def _read_on(self, poll: select.epoll, left: dict[int, _Client], done: Callable[[_Client], bool]) -> None:
+        if not self._read(poll, left, done, self._give_up_s):
+            raise WorkerFailed(f"{len(left)} clients got nothing for {self._give_up_s:g} s")
+
+    def _read(
+        self,
+        poll: select.epoll,
+        left: dict[int, _Client],
+        done: Callable[[_Client], bool],
+        within_s: float,
+    ) -> bool:
+        """Read what comes next; clients that are done leave `left`. False: nothing came in time."""
+        ready = poll.poll(within_s)
+        for fd, _ in ready:
+            client = left[fd]
+            if client.dialling:
+                client.hello()
+                poll.modify(fd, select.EPOLLIN)
+                continue
+            chunk = client.sock.recv(READ_BYTES)
+            if not chunk:
+                raise WorkerFailed("the broker closed a client's connection")
+            client.hear(chunk, time.monotonic_ns())
+            if done(client):
+                poll.unregister(fd)
+                del left[fd]
+        return bool(ready)
 
     def _detach(self, clients: list[_Client]) -> None:
         for client in clients:
@@ -192,3 +231,9 @@ class Attaching:
 
     def _topic(self, number: int) -> str:
         return f"attach/{self._group}/{number}"
+
+
+def quantile(values: list[float], share: int) -> float:
+    """Return the value below which `share` of 100 are."""
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) * share // 100]
