@@ -1,4 +1,4 @@
-"""What the documentation shows is true: examples run, marked commands print what stands below them.
+"""The documentation is true: examples run, and marked commands print the text below them.
 
 A code block is run if the line above it is `<!-- runnable -->`. After a colon may stand `prints` (the next
 code block is its output; a line `…` stands for lines left out) and `exit 3` (the exit code, else 0).
@@ -91,7 +91,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def assert_shown(shown: str, printed: str) -> None:
-    """What is shown is what was printed, but for what was left out."""
+    """Compare the text shown with the text printed, but for the parts left out."""
     pattern = "".join(
         r"(?:.*\n)*?" if line == LEFT_OUT else re.escape(line) + r"\n" for line in lines_of(shown)
     )
