@@ -45,9 +45,10 @@ bench: setup rivals ## every benchmark, as ratios against its rival
 	$(BIN)/penstock bench all $(ARGS)
 
 # A part that fails, or a goal that is missed, is a row of the page and does not stop the others.
+# Some of them: make measurements REPRODUCE=pack-fig7,pack-fig9 BENCH=node; none of one kind: BENCH=none
 measurements: setup rivals ## every experiment and benchmark again, stored in docs/measured, and the pages made of them
-	-$(BIN)/penstock reproduce all --store docs/measured $(ARGS)
-	-$(BIN)/penstock bench all --store docs/measured $(ARGS)
+	$(if $(filter none,$(REPRODUCE)),,-$(BIN)/penstock reproduce all --store docs/measured $(if $(REPRODUCE),--only $(REPRODUCE)) $(ARGS))
+	$(if $(filter none,$(BENCH)),,-$(BIN)/penstock bench all --store docs/measured $(if $(BENCH),--only $(BENCH)) $(ARGS))
 	$(BIN)/python tools/measurements.py
 
 screenshots: setup ## the pictures of the dashboard in docs, taken again

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 import os
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from tests.kit.effort import SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import Any
 
@@ -31,8 +33,33 @@ settings.load_profile(SIZE)
 os.environ["XDG_CONFIG_HOME"] = mkdtemp(prefix="penstock-config-")
 atexit.register(rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 
+_NAME = 100
+"""Characters of a parameter that are in the name of its test."""
+
 # Collecting makes a million objects that all stay: the garbage collector would read them again and again.
 gc.disable()
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """Undo what a test, or a command or node in its process, sets of our loggers: others read logs."""
+    before = {logger: _settings_of(logger) for logger in _loggers()}
+    yield
+    for logger in _loggers():
+        usual = before.get(logger, (logging.NOTSET, True, []))
+        if _settings_of(logger) != usual:
+            level, logger.propagate, handlers = usual
+            logger.setLevel(level)
+            logger.handlers[:] = handlers
+
+
+def _loggers() -> list[logging.Logger]:
+    found = logging.root.manager.loggerDict.items()
+    return [one for name, one in found if isinstance(one, logging.Logger) and name.startswith("penstock")]
+
+
+def _settings_of(logger: logging.Logger) -> tuple[int, bool, list[logging.Handler]]:
+    return logger.level, logger.propagate, list(logger.handlers)
 
 
 @pytest.hookimpl(trylast=True)
@@ -53,6 +80,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     name = collection_path.name
     left_out = name in ("spark", "e2e") and f"not {name}" in config.option.markexpr
     return True if left_out and collection_path.is_dir() else None
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Cut the names of long parameters, of which some are megabytes of bad input.
+
+    Workers send the names of all tests, and with each report the name of its test.
+    """
+    if not isinstance(val, str | bytes) or len(val) <= _NAME:
+        return None  # pytest makes a name
+    start = val[:_NAME]
+    text = start if isinstance(start, str) else start.decode("latin-1")
+    return f"{text.encode('unicode_escape').decode()}… ({len(val)})"
 
 
 @pytest.hookimpl(optionalhook=True)  # without pytest-xdist nobody asks

@@ -1,4 +1,4 @@
-"""What is in deploy/: files that fit together, metrics that exist, an image whose steps work."""
+"""The files of deploy/ fit together, their metrics exist, and the steps of the image work."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -19,6 +20,7 @@ from penstock.node.config.read import load
 from penstock.node.http.routes import HEALTHY, READY
 from penstock.node.observe.metrics import PREFIX
 from penstock.node.observe.tables import TABLES
+from tests.kit.manifests import Compose, Kubernetes
 from tests.kit.paths import ROOT
 
 if TYPE_CHECKING:
@@ -99,6 +101,24 @@ def test_kubernetes_asks_what_a_node_answers() -> None:
     mounted = {mount["name"] for mount in container["volumeMounts"]}
     volumes = {volume["name"] for volume in node["spec"]["template"]["spec"]["volumes"]}
     assert mounted == volumes | {claim["metadata"]["name"] for claim in node["spec"]["volumeClaimTemplates"]}
+
+
+def test_manifests_have_no_field_that_is_unknown_or_of_another_type() -> None:
+    documents = [msgspec.convert(one, Kubernetes) for one in kubernetes()]
+    assert [type(one).__name__ for one in documents] == ["ConfigMap", "Service", "StatefulSet"]
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    services = msgspec.convert(compose, Compose).services.values()
+    kept = {volume.split(":")[0] for service in services for volume in service.volumes}
+    assert {name for name in kept if not name.startswith("./")} == compose["volumes"].keys()
+    assert {name for service in services for name in service.secrets} == compose["secrets"].keys()
+    assert {name for service in services for name in service.depends_on} <= compose["services"].keys()
+
+
+def test_a_misspelt_field_of_a_manifest_is_found() -> None:
+    node = kubernetes()[-1]
+    node["spec"]["template"]["spec"]["containers"][0]["livenessprobe"] = {}
+    with pytest.raises(msgspec.ValidationError, match="livenessprobe"):
+        msgspec.convert(node, Kubernetes)
 
 
 def test_compose_names_files_that_are_there() -> None:

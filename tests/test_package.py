@@ -178,7 +178,7 @@ def test_the_quick_start_works_in_an_empty_environment_and_an_empty_folder(
     assert "events dropped at level" in done.stdout
     assert done.stderr.splitlines()[-1].endswith("more: 3,000 accounted for")
     without = subprocess.run(
-        ["penstock", "demo"], env=environment, capture_output=True, text=True, timeout=120, check=False
+        ["penstock", "demo"], env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert without.returncode == 4, "the lab is a package of its own"
     with capsys.disabled():

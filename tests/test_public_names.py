@@ -41,7 +41,7 @@ def test_a_name_loads_only_what_it_needs(name: str) -> None:
     heavy = ("numpy", "datasketches", "aiohttp", "pyspark", "rich")
     code = f"import sys; from penstock import {name}; print([one for one in {heavy} if one in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout.strip() == "[]"
 

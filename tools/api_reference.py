@@ -1,8 +1,9 @@
-"""Writes docs/reference/api.md from the docstrings of the public names.
+"""Writes pages of the reference from docstrings: public names, and the parts of the pipeline.
 
     python3 tools/api_reference.py > docs/reference/api.md
+    python3 tools/api_reference.py pipeline > docs/reference/pipeline-api.md
 
-A test compares the page with what this program prints.
+A test compares the pages with what this program prints.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import ast
 import inspect
 import re
 import sys
+from importlib import import_module
 from textwrap import dedent, indent
 from typing import Any, Final
 
 import penstock
+import penstock.pipeline
 
 HEAD: Final = """\
 # Public names
@@ -47,6 +50,73 @@ GROUPS: Final = {
 """Every public name under the heading of its section."""
 
 
+PIPELINE_HEAD: Final = """\
+# The pipeline in Python
+
+Names for programs and notebooks, and for the file of definitions of a [pipeline](../guides/pipeline.md).
+The module of each is named below it; those of `penstock.pipeline` itself are imported from there. A
+transform is for `frame.transform(…)` and asks neither frame nor session for anything
+([transforms](../guides/spark.md)). The columns of every table are on [a page of their own](tables.md).
+
+This page is written by `tools/api_reference.py` from the docstrings.
+"""
+
+PIPELINE: Final = {
+    "Sessions": {"session": ("open_session", "few_parts")},
+    "Policies on frames": {
+        "compile.transforms": ("pack", "effect"),
+        "stream.pack_stream": ("pack_stream", "stands_for", "held"),
+        "compile.digest_rows": (
+            "with_digests",
+            "with_wire",
+            "digest_of_row",
+            "row_of_digest",
+            "items_of_rows",
+        ),
+    },
+    "Reading and writing": {
+        "tables.recorded": ("read",),
+        "tables.folders": ("folder_stream", "write_folder"),
+        "tables.control_tables": ("publish", "newest_version", "roll_back"),
+        "connector.control_sink": ("register_control",),
+    },
+    "Jobs": {
+        "jobs.backtest.replay": ("backtest", "backtested"),
+        "jobs.advise.profile": ("AdviceRequest",),
+        "jobs.advise.advice": ("advise", "Advice"),
+        "tables.channels": ("channel_factors", "by_domain"),
+        "jobs.allocation": ("AllocationTerms", "allocation", "allocated", "Allocated"),
+        "jobs.flows": ("flows", "reservations", "history_filter"),
+    },
+    "Definitions of tables": {
+        "project.expectations": ("expect", "checked", "dropped"),
+        "project.bronze": ("recorded", "arrivals", "quarantine"),
+        "project.silver": (
+            "packed",
+            "digests",
+            "channel_factors",
+            "flows",
+            "filter_effect",
+            "recent",
+            "once",
+        ),
+        "project.gold": ("allocation", "reservations", "report", "health", "receivers"),
+    },
+    "Projects and runs": {
+        "project.create": ("create",),
+        "project.settings": (
+            "open_project",
+            "PipelineSettings",
+            "AllocationSettings",
+            "AdviceSettings",
+        ),
+        "project.run": ("run_once",),
+        "project.runs": ("Run", "TableRun", "last_runs", "Backlog", "backlog"),
+        "project.status": ("status_of",),
+    },
+}
+"""Parts of the pipeline under the heading of their section, by module."""
+
 INTERNAL: Final = {
     *(("Client", name) for name in ("relieved", "taken")),
     *(("Subscription", name) for name in ("behind", "behind_still", "end", "matches", "put")),
@@ -66,8 +136,23 @@ def page() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _section(name: str, found: Any) -> str:
-    parts = [f"### `{name}`\n"]
+def pipeline_page() -> str:
+    """Return the page of the pipeline."""
+    parts = [PIPELINE_HEAD]
+    for heading, modules in PIPELINE.items():
+        parts.append(f"## {heading}\n")
+        for module, names in modules.items():
+            place = f"penstock.pipeline.{module}"
+            own = import_module(place)
+            for name in names:
+                shown = "penstock.pipeline" if name in penstock.pipeline.__all__ else place
+                shown = place if module.startswith("project") else shown
+                parts.append(_section(name, getattr(own, name), place=shown))
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _section(name: str, found: Any, *, place: str = "") -> str:
+    parts = [f"### `{name}`\n", *([f"In `{place}`.\n"] if place else [])]
     if not inspect.isclass(found):
         return "\n".join([*parts, _signature(name, found), _text(found)])
     if issubclass(found, Exception):
@@ -92,9 +177,11 @@ def _member(name: str, found: Any) -> str:
     return f"{_signature(name, found)}\n{_text(found)}"
 
 
-def _shown(default: Any) -> str:
-    """A default value; the schema of recorded events by its name."""
-    return "EVENTS" if type(default).__name__ == "StructType" else repr(default)
+def _shown(default: Any, found: Any) -> str:
+    """A default value; a schema by its name in the function's module, and a function as dots."""
+    if type(default).__name__ == "StructType":
+        return next(name for name, value in vars(import_module(found.__module__)).items() if value is default)
+    return "..." if inspect.isfunction(default) else repr(default)
 
 
 def _signature(name: str, found: Any, *, before: str = "def ") -> str:
@@ -105,7 +192,7 @@ def _signature(name: str, found: Any, *, before: str = "def ") -> str:
         if each.kind is each.KEYWORD_ONLY and "*" not in arguments:
             arguments.append("*")
         if each.name != "self":
-            default = "" if each.default is each.empty else f" = {_shown(each.default)}"
+            default = "" if each.default is each.empty else f" = {_shown(each.default, found)}"
             arguments.append(f"{each.name}: {each.annotation}{default}")
     before = "async def " if inspect.iscoroutinefunction(found) else before
     result = "" if before == "class " else f" -> {told.return_annotation}"
@@ -152,4 +239,4 @@ def _fields(found: type) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(pipeline_page() if sys.argv[1:] == ["pipeline"] else page())

@@ -1,4 +1,4 @@
-"""Writes the pages that are made of stored runs: docs/measurements.md and docs/papers.md.
+"""Writes what is made of stored runs: docs/measurements.md, docs/papers.md, and blocks of the guides.
 
     python tools/measurements.py [--check | --readme]
 
@@ -31,6 +31,7 @@ BACKTEST = tuple(f"backtest --events vitals.parquet --policy {POLICY} --capacity
 
 def readme() -> int:
     """Run the README's commands and store what the backtest says."""
+    begun = stored.Begun()
     with TemporaryDirectory() as folder:
         words = [str(ROOT / POLICY) if word == POLICY else word for word in BACKTEST]
         for command in (GENERATE, [*words, "--json"]):
@@ -42,13 +43,13 @@ def readme() -> int:
                 stdout=subprocess.PIPE,
             )
     found = json.loads(done.stdout)
-    run = stored.run_of(" ".join(("penstock", *BACKTEST)), quick=False)
+    run = begun.ended(" ".join(("penstock", *BACKTEST)), quick=False)
     stored.write(DOCS / "measured" / "readme", "backtest", found | {"run": run})
     return 0
 
 
 def main() -> int:
-    """Write or check both pages."""
+    """Write or check both pages and the blocks of the guides."""
     if "--readme" in sys.argv[1:]:
         return readme()
     runs = stored.read(DOCS / "measured")
@@ -56,12 +57,18 @@ def main() -> int:
     if strange:
         print(f"no paper has {', '.join(strange)}: see penstock_lab/runs/papers.py", file=sys.stderr)
         return 1
+    made = {
+        DOCS / "measurements.md": lambda page: pages.replaced(page, pages.measurements(runs)),
+        DOCS / "papers.md": lambda page: pages.replaced(page, pages.papers(runs)),
+    }
+    for path in sorted((DOCS / "guides").glob("*.md")):
+        made[path] = lambda page, name=path.name: pages.filled(page, runs, name)
     stale = []
-    for name, made in (("measurements.md", pages.measurements(runs)), ("papers.md", pages.papers(runs))):
-        path = DOCS / name
-        page = pages.replaced(path.read_text(), made)
-        if page != path.read_text():
-            stale.append(name)
+    for path, make in made.items():
+        before = path.read_text()
+        page = make(before)
+        if page != before:
+            stale.append(path.name)
             if "--check" not in sys.argv[1:]:
                 path.write_text(page)
     print(f"{len(runs)} runs; changed: {', '.join(stale) or 'nothing'}")

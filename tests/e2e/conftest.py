@@ -1,4 +1,4 @@
-"""What tests with real processes share."""
+"""Fixtures of tests with real processes: a browser, a Mosquitto broker."""
 
 from __future__ import annotations
 

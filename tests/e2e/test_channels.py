@@ -186,6 +186,10 @@ async def test_the_dashboard_adds_pauses_and_removes_pages(tmp_path: Path) -> No
         await page.locator("#channel-form button.main").click()
         await expect(page.locator("#channel-said")).to_contain_text("http:// or https://")
         await page.locator("#channel-url").fill(url)
+        await page.get_by_label("Run its scripts").check()
+        await page.locator("#channel-url").press("Enter")
+        await expect(page.locator("#channel-said")).to_contain_text("set channels.browser.enabled to true")
+        await page.get_by_label("Run its scripts").uncheck()
         await page.locator("#channel-url").press("Enter")
         await expect(page.locator("#channel-said")).to_contain_text("is watched.")
         row = page.locator("#channel-rows .who button")
@@ -205,6 +209,10 @@ async def test_the_dashboard_adds_pauses_and_removes_pages(tmp_path: Path) -> No
         await page.get_by_role("button", name="Remove", exact=True).click()
         await page.locator("#confirm-yes").click()
         await expect(page.locator("#channel-rows tr")).to_have_count(0)
+
+
+async def test_a_list_is_imported_and_a_part_of_a_page_picked(tmp_path: Path) -> None:
+    async with WebServer() as server, up(tmp_path) as node, dashboard(node) as page:
         watches = [
             {"url": server.put("/shop", html("Lamp", "EUR 49")), "tag": "shops", "trigger_text": ["x"]}
         ]
@@ -221,10 +229,48 @@ async def test_the_dashboard_adds_pauses_and_removes_pages(tmp_path: Path) -> No
         await page.locator("#channel-rows .who button").click()
         await page.get_by_role("button", name="Pick a part …").click()
         await page.locator(".page-lines button").filter(has_text="EUR 49").click()
+        await page.get_by_role("button", name="XPath", exact=True).click()
+        await expect(page.locator(".choice code").first).to_have_text("//p")
+        await page.get_by_role("button", name="CSS", exact=True).click()
         await page.get_by_role("button", name="Watch only this").first.click()
         await expect(page.locator("#channel-said")).to_contain_text("read by other rules from now on")
         found = await node.ask(f"/channels/one?url={watches[0]['url']}")
         assert len(found["rules"]["css"]) == 1
+        await page.get_by_role("button", name="Pick a part …").click()
+        await page.get_by_role("button", name="Pick a part …").click()
+        await page.get_by_label("Or write a selector, CSS or XPath").fill("//p[contains(., 'EUR')]")
+        async with asyncio.timeout(120):  # a fetch right after a poll is refused, and said so
+            while not await page.get_by_text("1 line found").count():
+                await page.get_by_role("button", name="Try it").click()
+                await asyncio.sleep(0.25)
+        await expect(page.locator(".trial li")).to_have_text("EUR 49")
+        await page.locator(".trial").get_by_role("button", name="Watch only this").click()
+        async with asyncio.timeout(120):
+            while (await node.ask(f"/channels/one?url={watches[0]['url']}"))["rules"] != {
+                "xpath": ["//p[contains(., 'EUR')]"]
+            }:
+                await asyncio.sleep(0.1)
+
+
+async def test_a_click_in_the_history_restores_a_version(tmp_path: Path) -> None:
+    async with WebServer() as server, up(tmp_path) as node, dashboard(node) as page:
+        url = server.put("/prices", html("Lamp", "EUR forty"))
+        await node.ask("/channels/add", {"url": url})
+        await node.first_version(url)
+        server.put("/prices", html("Lamp", "EUR fifty"))
+        await page.locator("#channel-rows .who button").click()
+        await expect(page.locator(".history ins")).to_have_text("EUR fifty", timeout=120_000)
+        buttons = page.locator(".history .restore")
+        await expect(buttons.first).to_be_hidden()  # the present version
+        await buttons.nth(1).focus()
+        await page.keyboard.press("Enter")
+        await page.locator("#confirm-yes").click()
+        await expect(page.locator("#channel-said")).to_contain_text("was restored as version")
+        # The page was not changed: what it shows differs from what was restored, which is the next change.
+        await expect(page.locator(".history ins")).to_have_text(
+            ["EUR fifty", "EUR forty", "EUR fifty"], timeout=120_000
+        )
+        await expect(page.locator(".history .beside")).to_contain_text("was restored.")
 
 
 def with_tips(server: WebServer) -> str:
@@ -241,7 +287,7 @@ def with_tips(server: WebServer) -> str:
 
 
 async def commanded(node: Up, *words: str) -> str:
-    """What `penstock channels` says."""
+    """The output of `penstock channels`."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "penstock", "channels", *words, "--node", node.window),
         stdout=asyncio.subprocess.PIPE,

@@ -86,6 +86,6 @@ def test_our_commands_and_theirs(port: int) -> None:
     assert shown.stdout.endswith(" c (retained) theirs\n")
     subprocess.run([*ours, "pub", "c", "ours", "--retain", "--qos", "2", *url], check=True, timeout=300)
     seen = subprocess.run(
-        [SUB, *where, "-t", "c", "-C", "1", "-W", "120"], capture_output=True, check=True, timeout=60
+        [SUB, *where, "-t", "c", "-C", "1", "-W", "120"], capture_output=True, check=True, timeout=300
     )
     assert seen.stdout == b"ours\n"

@@ -62,9 +62,10 @@ def test_reserved_flows_keep_their_jitter_and_lose_nothing_while_best_effort_is_
     assert phase.receivers[IDLE].digested == 0
     found = rows([phase])
     print(*(f"{row.what}: {row.ours}" for row in found), sep="\n")  # noqa: T201  # shown with -s
-    if too_busy(phase):
-        pytest.skip(too_busy(phase))
-    assert [row for row in found if row.ok is False] == []
+    failing = [row for row in found if row.ok is False]
+    if busy := too_busy(phase):  # jitter is then the machine's, and the rows that fail must say so
+        failing = [row for row in failing if busy not in row.note]
+    assert failing == []
 
 
 async def lie(node: LocalNode) -> None:

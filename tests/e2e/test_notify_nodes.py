@@ -50,7 +50,7 @@ async def node(stack: AsyncExitStack, data: Path, *, least: str) -> tuple[Node, 
 
 
 async def penstock(*arguments: str) -> Any:
-    """What a command prints as JSON."""
+    """The JSON that a command prints."""
     result = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

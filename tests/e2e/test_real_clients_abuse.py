@@ -71,7 +71,7 @@ def connected(node: Broker, client_id: str, *, keep_alive_s: int = 60) -> socket
 
 
 def packets(sock: socket.socket, most: int = 1_000) -> list[Packet]:
-    """What comes until the connection is closed, or so many."""
+    """The bytes that come until the connection is closed, or so many."""
     framer, found = Framer(), list[bytes]()
     with suppress(ConnectionError):
         while len(found) < most and (chunk := sock.recv(65_536)):

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.cli.api import api_address
 from penstock.client import Client
 from penstock.node.config.read import load
-from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.rigs.way import SlowLink
 from tests.kit.passwords import cheap
 from tests.kit.paths import ROOT
 from tests.kit.up import Up, up

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.kit.dashboard_scene import scene
+from tests.kit.dashboard_scene import TOKEN, scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,9 +93,13 @@ def channels(page: Page, _: Scene) -> None:
     expect(page.locator(".history ins").first).to_contain_text("20 minutes late", timeout=SLOW_MS)
 
 
-def notifications(page: Page, _: Scene) -> None:
+def notifications(page: Page, scene_: Scene) -> None:
     expect(page.locator("#told-rows tr")).to_have_count(1, timeout=SLOW_MS)
     expect(page.locator("#ways")).to_contain_text("webhook")
+    page.get_by_text("apprise: off").click()
+    page.locator("#told-who").fill(f"{scene_.site.url}/hook")
+    page.locator("#told-test").click()
+    expect(page.locator("#told-said")).to_contain_text("A test was sent to webhook:", timeout=SLOW_MS)
 
 
 def flows(page: Page, scene_: Scene) -> None:
@@ -124,7 +128,19 @@ STATES: Final = (("silent", ""), ("refused", "no capacity"), ("served", ""), ("s
 
 
 def access(page: Page, _: Scene) -> None:
-    expect(page.locator("#rule-rows tr")).to_have_count(2, timeout=SLOW_MS)
+    expect(page.locator("#rule-rows tr")).to_have_count(3, timeout=SLOW_MS)
+    expect(page.locator("#user-rows")).to_contain_text("ann")
+    page.locator("#rule-user").fill("ann")
+    page.locator("#rule-action").select_option("subscribe")
+    page.locator("#rule-topic").fill("ward/#")
+    page.keyboard.press("Enter")
+    expect(page.locator("#rules-title")).to_have_text("Rules, not saved yet")
+    expect(page.locator("#rule-save")).to_be_disabled()
+    page.locator("#rule-try").click()
+    expect(page.locator("#rule-differences li")).to_have_text(
+        ["ann: subscribe ward/# becomes allowed"], timeout=SLOW_MS
+    )
+    expect(page.locator("#rule-save")).to_be_enabled()
     page.locator("#may-user").fill("guest")
     page.locator("#may-topic").fill("ward/3/pulse")
     page.locator("#may-form button").click()
@@ -201,6 +217,7 @@ def seen(
     wrong: list[str] = []
     with looking.new_context(viewport={"width": width, "height": 900}, color_scheme=colours) as context:
         context.set_default_timeout(SLOW_MS)
+        context.add_init_script(f"sessionStorage.setItem('token', '{TOKEN}')")
         page = context.new_page()
         page.on(
             "console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None
@@ -275,4 +292,37 @@ def test_pages_are_reached_by_menu_and_keyboard(seen: tuple[Page, list[str]], pl
     expect(page.locator("#page-overview")).to_be_visible()
     page.goto(f"{playing.node.url}#main")
     expect(page.locator("#page-overview")).to_be_visible()
+    assert wrong == []
+
+
+def test_users_and_rules_are_changed_by_keyboard(seen: tuple[Page, list[str]], playing: Scene) -> None:
+    page, wrong = seen
+    page.goto(f"{playing.node.url}#/access")
+    page.locator("#user-name").fill("bob")
+    page.locator("#user-password").fill("short")
+    page.keyboard.press("Enter")
+    expect(page.locator("#user-said")).to_contain_text("bob may connect. Note: the password has fewer")
+    assert page.locator("#user-password").input_value() == ""
+    page.get_by_role("button", name="Change the password of bob").press("Enter")
+    expect(page.locator("#user-password")).to_be_focused()
+    page.keyboard.type("much longer now")
+    page.keyboard.press("Enter")
+    expect(page.locator("#user-said")).to_have_text("The password of bob is another one now.")
+    page.get_by_role("button", name="Remove the user bob").press("Enter")
+    page.locator("#confirm-yes").press("Enter")
+    expect(page.locator("#user-said")).to_contain_text("bob may not connect any more")
+    expect(page.locator("#user-rows")).not_to_contain_text("bob")
+    page.locator("#rule-topic").fill("attic/#")
+    page.locator("#rule-topic").press("Enter")
+    page.get_by_role("button", name="Move rule 4 up").press("Enter")
+    page.locator("#rule-try").press("Enter")
+    expect(page.locator("#rule-save")).to_be_enabled()
+    page.locator("#rule-save").press("Enter")
+    expect(page.locator("#rule-said")).to_contain_text("2 rules in force")
+    assert [rule["topic"] for rule in playing.ask("/access")["rules"]][2:] == ["attic/#", "home/#"]
+    page.get_by_role("button", name="Remove rule 3").press("Enter")
+    page.locator("#rule-try").press("Enter")
+    expect(page.locator("#rule-save")).to_be_enabled()
+    page.locator("#rule-save").press("Enter")
+    expect(page.locator("#rule-said")).to_contain_text("1 rule in force")
     assert wrong == []

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.e2e
 
 
 def printed(*arguments: str, stdin: str = "", ok: int = 0) -> str:
-    """What a command prints: its answer, or why there is none."""
+    """The output of a command: its answer, or its error."""
     done = penstock(*arguments, stdin=stdin, ok=ok)
     return done.stdout if ok == 0 else done.stderr
 

@@ -32,7 +32,7 @@ KEPT: dict[str, Any] = {"clean": False, "session_expiry_s": 1000}
 
 
 def logged(folder: Path) -> list[Record]:
-    """What is in the log of a node that does not run."""
+    """The messages in the log of a node that does not run."""
 
     async def read() -> list[Record]:
         log = SqliteLog(folder / "data" / "streams" / "orders.log.sqlite")

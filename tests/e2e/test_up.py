@@ -87,10 +87,13 @@ def test_sighup_reads_the_configuration_again_and_keeps_connections(tmp_path: Pa
         assert one.answers[1].value == 0x87
         path.write_text("acl: [{topic: b, typo: 1}]\n")
         node.process.send_signal(signal.SIGHUP)
-        node.logged("error: the configuration is not taken: penstock.yaml:1:18 acl[0].typo: unknown setting")
+        node.logged(
+            "error: configuration not reloaded, the running one stays: "
+            "penstock.yaml:1:18 acl[0].typo: unknown setting"
+        )
         path.write_text("acl: [{topic: b}]\n")
         node.process.send_signal(signal.SIGHUP)
-        node.logged("info: the configuration was read again")
+        node.logged("info: configuration reloaded")
         one.paho.subscribe("b")
         wait(lambda: len(one.answers) == 3)
         assert one.answers[2].value == 0

@@ -1,4 +1,4 @@
-"""A way between a client and a node that can be cut, closed and stalled."""
+"""A node, and a way to it that can be lost."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from penstock import Client
+from penstock_lab.rigs.way import Way, way
 from tests.kit.peer import node
 from tests.kit.vitals import url
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -15,75 +17,7 @@ if TYPE_CHECKING:
 
     from tests.kit.peer import Running
 
-import asyncio
-from contextlib import suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-
-class Way:
-    """Carries bytes from its own port to another."""
-
-    def __init__(self, to: int) -> None:
-        self._to = to
-        self.port = 0
-        self.open = True
-        """Whether connections come through; else they are closed at once."""
-        self.flowing = asyncio.Event()
-        """Whether bytes go towards the node."""
-        self.flowing.set()
-        self.made = 0
-        self._writers: list[asyncio.StreamWriter] = []
-
-    @property
-    def url(self) -> str:
-        return f"mqtt://127.0.0.1:{self.port}"
-
-    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self.open:
-            writer.close()
-            return
-        self.made += 1
-        there, back = await asyncio.open_connection("127.0.0.1", self._to)
-        self._writers += [writer, back]
-        await asyncio.gather(self._copy(reader, back, self.flowing), self._copy(there, writer, None))
-
-    async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event | None
-    ) -> None:
-        with suppress(ConnectionError):
-            while chunk := await reader.read(1 << 14):
-                if flowing is not None:
-                    await flowing.wait()
-                writer.write(chunk)
-                await writer.drain()
-        writer.close()
-
-    def cut(self) -> None:
-        """Every connection breaks."""
-        for writer in self._writers:
-            writer.transport.abort()
-        self._writers.clear()
-
-    def shut(self) -> None:
-        """Every connection breaks, and no other comes through."""
-        self.open = False
-        self.cut()
-
-
-@asynccontextmanager
-async def way(to: int) -> AsyncIterator[Way]:
-    found = Way(to)
-    server = await asyncio.start_server(found.carry, "127.0.0.1", 0, limit=1 << 14)
-    found.port = server.sockets[0].getsockname()[1]
-    try:
-        yield found
-    finally:
-        found.shut()
-        found.flowing.set()
-        server.close()
+__all__ = ["Way", "apart", "attached", "away", "back", "way"]
 
 
 @asynccontextmanager
@@ -96,3 +30,19 @@ async def apart(**how: Any) -> AsyncIterator[tuple[Running, Way, Client, Client]
         Client(url(running), client_id="near") as near,
     ):
         yield running, found, far, near
+
+
+async def away(running: Running, found: Way, far: Client) -> None:
+    """The way is closed, and both ends have noticed."""
+    found.shut()
+    await until(lambda: not far.connected)
+    await until(lambda: "far" not in attached(running))
+
+
+async def back(found: Way, far: Client) -> None:
+    found.open = True
+    await until(lambda: far.connected)
+
+
+def attached(running: Running) -> list[str]:
+    return [each.client_id for each in running.broker.status().clients if each.state == "attached"]

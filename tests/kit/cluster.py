@@ -7,9 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 from typing import TYPE_CHECKING
 
+from penstock.core.cluster.frames import VERSION
 from penstock.core.cluster.view import Sighting
+from penstock.model.digest_wire import from_message
+from penstock.mqtt.packets.connect import Pingreq, Pingresp
 from penstock.node.cluster.service import ClusterService
 from penstock.node.config.cluster import ClusterSettings
+from penstock.node.slots.elsewhere import FlowsElsewhere
 from tests.kit.peer import node
 from tests.kit.waiting import until
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.node.cluster.peer import ClusterPeer
     from penstock.node.config.schema import Config
     from penstock.node.store.tables import Store
-    from tests.kit.peer import Running
+    from tests.kit.peer import Peer, Running
 
 
 class Network:
@@ -38,7 +42,7 @@ class Network:
         self.carried = 0
         self.clock = 0
 
-    def wire(self, cluster: str, name: str, *, version: int = 1) -> tuple[Sighting, Wire]:
+    def wire(self, cluster: str, name: str, *, version: int = VERSION) -> tuple[Sighting, Wire]:
         """The place of a node in this network."""
         self.clock += 1
         seen = Sighting(cluster, name, self.clock, version)
@@ -47,7 +51,9 @@ class Network:
     def carry(self, sender: Sighting, to: Sighting, frame: bytes) -> None:
         self.carried += 1
         target = self.nodes.get(to)
-        if target is None or frozenset((sender.name, to.name)) in self.cuts or self.dice.random() < self.lose:
+        if target is None or sender not in self.nodes:  # a node that was killed sends nothing either
+            return
+        if frozenset((sender.name, to.name)) in self.cuts or self.dice.random() < self.lose:
             return
         if to.name in self.held:
             self.held[to.name].append((target, sender, frame))
@@ -85,6 +91,8 @@ class Wire:
     """The fabric of one node."""
 
     problem = ""
+    refused = 0
+    joined: tuple[str, ...] = ()
 
     def __init__(self, network: Network, own: Sighting) -> None:
         self._network = network
@@ -110,6 +118,9 @@ class Wire:
 
     def send(self, to: Sighting, frame: bytes) -> None:
         self._network.carry(self.own, to, frame)
+
+    def join(self, addresses: tuple[str, ...]) -> None:
+        self.joined = addresses
 
     def forget(self, to: Sighting) -> None:
         pass
@@ -144,7 +155,7 @@ async def member(
     name: str,
     *,
     cluster: str = "ward",
-    version: int = 1,
+    version: int = VERSION,
     store: Store | None = None,
     config: Config | None = None,
     **settings: object,
@@ -160,6 +171,8 @@ async def member(
             about=lambda: ((f"mqtt://127.0.0.1:{running.port}",), ""),
         )
         running.observed.cluster = service
+        if running.flows is not None:
+            service.recognise(FlowsElsewhere(running.flows).recognise)
         await service.start()
         try:
             yield Member(running, service, wire)
@@ -179,6 +192,26 @@ async def members(network: Network, *names: str, **settings: object) -> AsyncIte
         yield found
 
 
+def owned_by(nodes: list[Member], name: str) -> str:
+    """A client whose root a node is."""
+    roots = nodes[0].service.moves.roots
+    return next(each for each in (f"phone{n}" for n in range(1000)) if roots.root_of(each) == name)
+
+
 async def settled(*nodes: Member) -> None:
     """Wait until nothing is on its way between nodes."""
     await until(lambda: all(one.quiet() for one in nodes))
+
+
+async def told(client: Peer) -> tuple[list[bytes], int]:
+    """Messages until the node is silent, and events counted in digests among them."""
+    client.send(Pingreq())
+    await client.answer(Pingresp)
+    events, digested = [], 0
+    while client._aside:
+        packet = client._aside.popleft()
+        if any(name == "penstock-digest" for name, _ in packet.properties.user):
+            digested += from_message(packet.payload)[0].count
+        else:
+            events.append(packet.payload)
+    return events, digested

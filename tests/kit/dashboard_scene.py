@@ -24,15 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+TOKEN = "token-of-the-scene"  # noqa: S105
+
 SETTINGS = """
 listeners: [{port: 0, slots: true}]
-http: {port: 0, base_url: "https://penstock.example.org"}
+http: {port: 0, base_url: "https://penstock.example.org", token: %s}
 data: data
 queues: {events: 200}
 anonymous: loopback
 acl:
   - {allow: false, user: guest, topic: "ward/#"}
-  - {allow: true}
+  - {user: anonymous}
+access_file: access.yaml
 policies:
   vitals:
     attribute: pulse
@@ -127,7 +130,7 @@ class Scene:
         request = Request(  # noqa: S310  # our own node
             f"{self.node.url}api/v1{path}",
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"},
         )
         with urlopen(request, timeout=120) as answer:  # noqa: S310
             return json.load(answer)
@@ -222,7 +225,7 @@ def scene(folder: Path) -> Iterator[Scene]:
         stack.callback(site.close)
         control, seed = folder / "control" / "policies", free_port()
         publish_policies(control, ("dashboards", "dash-*", LATEST.format("dashboards", 20)))
-        node = Node(folder, settings=SETTINGS % seed)
+        node = Node(folder, settings=SETTINGS % (TOKEN, seed))
         stack.callback(node.close)
         publish_policies(
             control,
@@ -242,6 +245,8 @@ def scene(folder: Path) -> Iterator[Scene]:
         reader.publish("home/kitchen/light", '{"on": true}', qos=1, retain=True).wait_for_publish(120)
         stack.callback(Sensors(node.mqtt_port).close)
         found.ask("/channels/add", {"url": f"{site.url}/departures", "tags": ["trains", "daily"]})
+        found.ask("/access/users/set", {"name": "ann", "password": "a long password"})
+        found.ask("/access/rules/set", {"rules": [{"user": "ann", "topic": "home/#"}]})
         hook = f"webhook:{site.url}/hook"
         found.ask("/channels/subscribe", {"who": hook, "url": f"{site.url}/departures"})
         wait(lambda: any(one["version"] for one in found.ask("/channels")["channels"]))

@@ -1,4 +1,4 @@
-"""What raw MQTT clients see of digests."""
+"""Digests as raw MQTT clients receive them."""
 
 from __future__ import annotations
 

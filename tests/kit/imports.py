@@ -30,7 +30,7 @@ def loaded(*arguments: str, ok: int = 0) -> list[str]:
         [sys.executable, "-c", code, "-", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == ok, done.stderr + done.stdout

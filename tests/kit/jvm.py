@@ -17,24 +17,30 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-QUICK = "-XX:TieredStopAtLevel=1"
-"""Compiling code well costs a JVM of a few seconds twice what it brings."""
+from penstock.pipeline.session import QUICK_JAVA
 
 SILENT = "-Xlog:cds*=off"
-"""What Java says of archives would be among what commands print."""
+"""Otherwise Java's lines about archives mix with the output of commands."""
 
 
 def _archive() -> Path:
     """The archive of this Java and this Spark."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java" if home else "java") or "none"
-    which = f"{Path(java).resolve()} {version('pyspark')} {QUICK}"
+    which = f"{Path(java).resolve()} {version('pyspark')} {QUICK_JAVA}"
     return Path(sys.prefix) / f"spark-classes-{hashlib.sha256(which.encode()).hexdigest()[:12]}.jsa"
 
 
 ARCHIVE = _archive()
-OPTIONS = QUICK if " " in str(ARCHIVE) else f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} {SILENT}"
+OPTIONS = QUICK_JAVA if " " in str(ARCHIVE) else f"{QUICK_JAVA} -XX:SharedArchiveFile={ARCHIVE} {SILENT}"
 """Of every JVM that a test starts. Spark splits them at blanks, whatever is quoted."""
+
+
+CODEGEN = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""What Spark does unless told otherwise: it writes Java for each query, and compiles it."""
+
+INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+"""Half the CPU of a query over some rows compiles its Java: most tests let Spark evaluate plans as such."""
 
 
 def archive_classes() -> None:
@@ -52,7 +58,7 @@ def archive_classes() -> None:
         with TemporaryDirectory(dir=sys.prefix) as folder:
             written = Path(folder) / "classes.jsa"
             command = [sys.executable, "-m", "tests.spark.class_archive", folder]
-            options = f"{QUICK} -XX:ArchiveClassesAtExit={written} {SILENT}"
+            options = f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={written} {SILENT}"
             try:
                 done = subprocess.run(
                     command,

@@ -25,12 +25,12 @@ class Subscription:
         self.asked = 0
         """Second fetches."""
         self.delta: Delta | None = None
-        """What was told last."""
+        """The last reported change."""
         for each in looks:
             self.look(each)
 
     def look(self, shown: Content | tuple[Content, Content], *, later_us: int = 15 * MINUTE) -> list[str]:
-        """What is told, as + and - lines."""
+        """The reported change, as + and - lines."""
         one, other = shown if isinstance(shown, tuple) else (shown, shown)
         self.now_us += later_us
         before = self.versions.lines

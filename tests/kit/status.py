@@ -43,7 +43,7 @@ CLUSTER = ClusterStatus(
         MemberRow("n3", 3, "away", 1_000_000, "", (), "", 0, "", LinkFigures()),
     ),
     links=(
-        LinkRow("n2", True, 5, LINK_EVENTS, 200, 300, 1, 0, 1_500),
+        LinkRow("n2", True, 5, LINK_EVENTS, 200, 300, 1, 0, 1_500, via=("n4", "n5"), forwarded=6),
         LinkRow("n3", False, 0, LinkFigures(), 0, 0, 0, 0, 0),
     ),
     events=LINK_EVENTS,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def commit(state: StateFile) -> None:
-    """What the thread and the event loop do, at once."""
+    """Run the work of the thread and of the event loop at once."""
     work = state.take()
     if work is not None:
         state.write(work)

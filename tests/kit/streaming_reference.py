@@ -1,4 +1,4 @@
-"""What a packed stream should be: the queue core run over the triggers that a checkpoint tells of."""
+"""The expected packed stream: the queue core run over the triggers that a checkpoint records."""
 
 from __future__ import annotations
 

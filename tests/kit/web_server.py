@@ -102,7 +102,7 @@ def gzip_bomb(size: int) -> Page:
 
 
 def nested_bomb(size: int, members: int) -> Page:
-    """The same in several members."""
+    """A small body of several gzip members that becomes a large one."""
     return packed(zeros(size) * members)
 
 
