@@ -89,9 +89,8 @@ class Node:
     def placed(self, client: str, epoch: int) -> None:
         self.log.append(f"epoch {epoch}")
 
-    def hold(self, client: str, filters: list[str]) -> Held:
+    def hold(self, client: str, filters: list[str]) -> None:
         self.log.append(f"hold {filters}")
-        return Held()
 
     def let_go(self, client: str) -> None:
         self.log.append("let go")

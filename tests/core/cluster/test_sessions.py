@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from penstock.core.cluster.sessions import Directory, Owners, Record
 
 NAMES = ["n1", "n2", "n3", "n4"]
+HERE = dict.fromkeys(NAMES, 1)
 
 
 def record(holder: str = "n1", epoch: int = 5, incarnation: int = 1, standby: str = "") -> Record:
@@ -70,6 +71,32 @@ def test_a_node_that_asked_long_ago_and_has_a_session_by_another_root_is_believe
     assert directory.get("phone") == record("n1", 7)
 
 
+def test_a_stand_in_gives_way_to_its_holder_though_the_client_is_said_to_come_to_another_node() -> None:
+    """A question that came late, after a cut: that node never says that it has the session."""
+    directory = Directory()
+    directory.keep(record("n2", 5))
+    directory.place("phone", "n1", 1, now_us=9)
+    stands_in = record("n3", 5, standby="n2")
+    assert directory.keep(record("n2", 5), HERE) is None
+    assert directory.keep(stands_in, HERE) is stands_in
+    assert directory.has("phone") == record("n2", 5)
+    assert directory.get("phone").holder == "n1"  # type: ignore[union-attr]
+    assert directory.keep(stands_in, HERE | {"n2": 2}) is None, "the holder was started anew"
+    assert directory.has("phone") == stands_in
+
+
+def test_a_stand_in_gives_way_to_its_holder_but_not_to_one_that_was_started_anew() -> None:
+    directory = Directory()
+    directory.keep(record("n1", 5))
+    stands_in = record("n2", 5, standby="n1")
+    assert directory.keep(stands_in, HERE) is stands_in
+    assert directory.keep(stands_in, HERE | {"n1": 2}) is None
+    assert directory.get("phone") == stands_in
+    back = record("n1", 0, incarnation=2)  # what was on its disk
+    assert directory.keep(back, HERE | {"n1": 2}) == stands_in
+    assert directory.get("phone").holder == "n1"  # type: ignore[union-attr]
+
+
 def test_of_two_holders_the_one_with_the_later_epoch_counts_whoever_speaks_first() -> None:
     early, late = record("n1", 5), record("n2", 6)
     directory = Directory()
@@ -85,12 +112,12 @@ def test_a_node_stands_in_only_for_one_that_is_away_and_gives_way_when_it_is_bac
     directory = Directory()
     directory.keep(record("n1", 5))
     standby = record("n2", 5, standby="n1")
-    assert directory.keep(standby, {"n1", "n2"}) is standby
-    assert directory.keep(standby, {"n2"}) is None
-    assert directory.keep(record("n1", 5), {"n1", "n2"}) is standby
-    directory.keep(standby, {"n2"})
+    assert directory.keep(standby, HERE) is standby
+    assert directory.keep(standby, {"n2": 1}) is None
+    assert directory.keep(record("n1", 5), HERE) is standby
+    directory.keep(standby, {"n2": 1})
     restarted = record("n1", 0, incarnation=2)  # from its disk, without an epoch
-    assert directory.keep(restarted, {"n1", "n2"}) is standby
+    assert directory.keep(restarted, HERE) is standby
     assert directory.get("phone").epoch == 5  # type: ignore[union-attr]
 
 

@@ -429,6 +429,43 @@ async def test_when_the_root_is_lost_while_a_client_moves_its_session_comes_alon
         assert accounts_hold(nodes)
 
 
+async def test_when_a_node_is_killed_while_it_takes_a_session_nothing_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What came since is with the node that gives the session away, too."""
+    network = Network()
+    async with members(network, "n1", "n2", "n3") as nodes:
+        n1, n2, n3 = nodes
+        client = owned_by(nodes, "n3")
+        await detached(n1, client, b"one")
+        await known(nodes, client)
+        park = n1.service.moves.departures._park
+
+        def parked(*what: Any, **how: Any) -> object:
+            network.freeze("n2")  # the session never arrives there
+            return park(*what, **how)
+
+        monkeypatch.setattr(n1.service.moves.departures, "_park", parked)
+        sensor = await n3.connect("sensor")
+        coming = asyncio.ensure_future(come(n2, client))
+        await until(lambda: "n2" in network.held)
+        sensor.publish0("a", b"two")
+        sensor.publish0("a", b"three")
+        await until(lambda: n3.to("n1").link.idle)
+        kill(network, n2)
+        coming.cancel()
+        phone = await come(n3, client)
+        assert phone.connack.session_present
+        assert await phone.payloads(3) == [b"one", b"two", b"three"]
+        await settled(n1, n3)
+        sensor.publish0("a", b"four")
+        assert await phone.payloads(1) == [b"four"]
+        assert await phone.silent()
+        assert n1.service.moves.figures().abandoned == n3.service.moves.figures().abandoned == 0
+        assert accounts_hold([n1, n3])
+        assert not n1.broker.router.find("a").local
+
+
 async def test_a_holder_that_was_cut_off_has_everything_when_it_is_back() -> None:
     network = Network()
     async with members(network, "n1", "n2", "n3") as nodes:

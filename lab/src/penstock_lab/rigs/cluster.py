@@ -65,9 +65,20 @@ class ClusterNode:
 
     def status(self) -> dict[str, Any]:
         """Return the cluster as this node sees it; NodeError if it does not answer."""
+        found: dict[str, Any] = self._get("cluster")["status"]
+        return found
+
+    def abandoned(self) -> int:
+        """Return how many events this node tells as abandoned: on links, of sessions that moved or ended."""
+        status = self.status()
+        own: int = self._get("status")["account"]["abandoned"]
+        moved: int = status["events"]["abandoned"] + status["sessions"]["abandoned"]
+        return own + moved
+
+    def _get(self, what: str) -> dict[str, Any]:
         try:
-            with urlopen(f"{self.http}api/v1/cluster", timeout=ASK_S) as answer:  # noqa: S310  # its own
-                found: dict[str, Any] = json.load(answer)["status"]
+            with urlopen(f"{self.http}api/v1/{what}", timeout=ASK_S) as answer:  # noqa: S310  # its own
+                found: dict[str, Any] = json.load(answer)
         except (URLError, TimeoutError, ConnectionError) as error:
             raise NodeError(f"node {self.name} does not answer: {error}") from None
         return found

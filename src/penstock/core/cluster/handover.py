@@ -214,7 +214,7 @@ class MovingNode(Protocol):
         """Note the epoch of a client that comes; what is done for an earlier one is void."""
         ...
 
-    def hold(self, client: str, filters: list[str]) -> Held:
+    def hold(self, client: str, filters: list[str]) -> None:
         """Become interested, and hold what comes."""
         ...
 

@@ -11,7 +11,7 @@ holder that is away stands in for it, in the same epoch: the holder counts if it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -20,9 +20,12 @@ from penstock.core.cluster.frames import Natural, Text  # noqa: TC001  # msgspec
 from penstock.core.cluster.ring import Ring, node_id
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Iterable, Mapping
 
     from penstock.model.instant import Instant
+
+
+NOBODY: Final[Mapping[str, int]] = {}
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -86,6 +89,11 @@ class Directory:
         """The record of a client."""
         return self._records.get(client)
 
+    def has(self, client: str) -> Record | None:
+        """The record of the node that has the session now, though the client may be on its way to another."""
+        found = self._records.get(client)
+        return self._settled.get(client, found) if found is not None and found.coming else found
+
     def records(self) -> list[Record]:
         """All records."""
         return list(self._records.values())
@@ -101,21 +109,21 @@ class Directory:
         also = self._settled.get(client)
         return Placed(epoch, before, None if also is before else also)
 
-    def keep(self, record: Record, here: Container[str] = ()) -> Record | None:
+    def keep(self, record: Record, here: Mapping[str, int] = NOBODY) -> Record | None:
         """A holder tells of a session; returns the record that has lost: this one, or one of another holder.
 
         None: no other node claims the session, or another one is about to fetch it from this holder. `here`
-        are the nodes that are there: for another one somebody may stand in.
+        are the nodes that are there and their incarnations: for another one somebody may stand in.
         """
         before = self._records.get(record.client)
         if before is not None and before.coming:
             if before.holder != record.holder:
-                return self._still_at(record, before)
+                return self._still_at(record, before, here)
             if before.incarnation == record.incarnation and record.epoch < before.epoch:
                 self.never_came(before)  # the holder had asked, and went on before it was answered
                 before = self._records.get(record.client)
         if before is not None and record.standby == before.holder and record.epoch >= before.epoch:
-            if before.holder in here:
+            if here.get(before.holder) == before.incarnation:
                 return record
             self._put(record)
             return None
@@ -137,9 +145,14 @@ class Directory:
         self._put(record)
         return None if same else before
 
-    def _still_at(self, record: Record, coming: Record) -> Record | None:
+    def _still_at(self, record: Record, coming: Record, here: Mapping[str, int]) -> Record | None:
         """A holder tells of a session whose client is on its way to another node, or was."""
         client, settled = record.client, self._settled.get(record.client)
+        if settled is not None and record.standby == settled.holder:
+            if here.get(settled.holder) == settled.incarnation:
+                return record
+            self._settled[client] = record
+            return None
         if record.epoch > coming.epoch:  # it came there later, by another root
             self._settled.pop(client, None)
             self._put(record)

@@ -1,7 +1,7 @@
 """Sessions that leave this node because their clients have come to others.
 
-A session that was given away is parked: its bytes are kept, and its rows on disk, until the other node says
-that it has the session on its own disk.
+A session that was given away is parked: its bytes are kept, and its rows on disk, and what comes for it is
+collected, until the other node says that it has the session on its own disk.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import limits
 from penstock.core.cluster.handover import About, Filters, Given, Take, body_of, read_body
-from penstock.core.cluster.seen import Seen
 from penstock.errors import ClusterError, printable
 from penstock.node.broker.moving import moved_bytes, moved_from
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.core.cluster.seen import Gaps, Marks
     from penstock.core.cluster.view import Sighting
     from penstock.node.broker.background import Background
     from penstock.node.broker.broker import Broker
     from penstock.node.broker.moving import MovedSession
     from penstock.node.cluster.claims import Claims
+    from penstock.node.cluster.collecting import Collection
     from penstock.node.cluster.roots import Roots
     from penstock.node.cluster.trails import Trails
 
@@ -51,12 +53,20 @@ class DeparturesHost(Protocol):
         """How far the session of a client has seen each origin, and what it may have missed."""
         ...
 
+    def collect(self, filters: Iterable[str]) -> Collection:
+        """Be interested in filters, and collect what comes for a session that is not here."""
+        ...
+
+    def resume(self, client: str, parked: Parked) -> None:
+        """Continue a session that another node was about to take."""
+        ...
+
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Parked:
+class Parked:
     """A session that another node takes."""
 
     epoch: int
@@ -68,6 +78,8 @@ class _Parked:
     filters: list[str]
     waiting: int
     """Events in it."""
+    collected: Collection
+    """Events that have come since."""
 
 
 UNTAKEN_S: Final = 5.0
@@ -85,7 +97,7 @@ class Departures:
         self._background = background
         self._host = host
         self._claims = claims
-        self._parked: dict[str, _Parked] = {}
+        self._parked: dict[str, Parked] = {}
         self.leaving = ""
         """The client whose session leaves at the moment."""
 
@@ -102,7 +114,7 @@ class Departures:
             return body_of(Filters(found=False))
         return body_of(Filters(True, list(session.held)))
 
-    async def _where(self, parked: _Parked, asker: Sighting, body: bytes) -> Filters:
+    async def _where(self, parked: Parked, asker: Sighting, body: bytes) -> Filters:
         """Where a session is that another node has asked for: it has it, and has not said so, or has not."""
         if parked.to != asker.name:
             try:
@@ -149,6 +161,8 @@ class Departures:
         if parked is None or parked.epoch < said.epoch:
             if self._host.roots.epochs.get(client, 0) > said.epoch:
                 raise ClusterError("the client has come here since")
+            if parked is not None and self._broker.sessions.get(client) is None:
+                self._host.resume(client, parked)  # another node did not take it
             partial = client in self._claims.partial or client in self._host.roots.standby
             seen = self._host.seen_by(client)
             moved = self.part_with(client, upto=self._claims.restored_upto(client))
@@ -156,8 +170,6 @@ class Departures:
                 parked = self._park(client, said.epoch, asker.name, moved, seen, partial=partial)
                 if said.fenced is not None:
                     self._host.trails.begin(client, parked.filters, fenced=said.fenced)
-            elif parked is not None:  # another node did not take it
-                parked.epoch, parked.to = said.epoch, asker.name
             else:
                 return body_of(Given(0))
         at = said.position
@@ -175,19 +187,23 @@ class Departures:
         seen: tuple[Marks, Gaps],
         *,
         partial: bool,
-    ) -> _Parked:
+    ) -> Parked:
         self._give_up(client)
         filters = [each.options.filter for each in moved.facts.subscriptions]
-        parked = _Parked(epoch, to, moved_bytes(moved), *seen, partial, filters, moved.waiting)
+        collected = self._host.collect(filters)
+        parked = Parked(epoch, to, moved_bytes(moved), *seen, partial, filters, moved.waiting, collected)
         self._parked[client] = parked
         self._background.begin(self._see_taken(client, parked), "a session stays parked")
         return parked
 
-    async def _see_taken(self, client: str, parked: _Parked) -> None:
+    async def _see_taken(self, client: str, parked: Parked) -> None:
         """Have a session taken after all that a node asked for and then went on without."""
         while True:
             await asyncio.sleep(UNTAKEN_S)
-            if self._parked.get(client) is not parked or self._broker.sessions.get(client) is not None:
+            if self._parked.get(client) is not parked:
+                return
+            if self._broker.sessions.get(client) is not None:  # the client has begun anew here
+                self._give_up(client)
                 return
             try:
                 wanted = await self._host.ask(parked.to, "offer", body_of(About(client, parked.epoch)))
@@ -238,14 +254,15 @@ class Departures:
 
     def forget(self, client: str) -> None:
         """Nobody needs what is parked of a client: it is elsewhere, or begins here anew."""
-        if self._parked.pop(client, None) is not None:
+        parked = self._parked.pop(client, None)
+        if parked is not None:
+            parked.collected.release()
             self._broker.sessions.forget_moved(client)
 
-    def towards(self, name: str) -> list[tuple[str, int, bytes, Seen]]:
-        """What a node was about to take: clients, epochs, sessions, and what these have seen."""
-        now = self._host.marks()
+    def towards(self, name: str) -> list[tuple[str, Parked]]:
+        """The sessions that a node was about to take, by client."""
         return [
-            (client, parked.epoch, parked.data, Seen(parked.marks, parked.gaps, since=now, fenced=()))
+            (client, parked)
             for client, parked in self._parked.items()
             if parked.to == name and self._broker.sessions.get(client) is None
         ]

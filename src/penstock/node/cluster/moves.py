@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -16,7 +15,6 @@ from penstock.core.cluster.handover import (
     Fence,
     Fenced,
     Given,
-    Held,
     Outcome,
     arrive,
     body_of,
@@ -28,16 +26,15 @@ from penstock.node.broker.extensions import SessionListener
 from penstock.node.broker.moving import MovedSession, moved_bytes, moved_from
 from penstock.node.broker.records import session_facts
 from penstock.node.broker.restoring import put_in
-from penstock.node.broker.routes import Holding
 from penstock.node.cluster.claims import Claims
+from penstock.node.cluster.collecting import Collection
 from penstock.node.cluster.departures import Departures
-from penstock.node.cluster.peer import OWN, ClusterPeer
 from penstock.node.cluster.roots import Roots
 from penstock.node.cluster.status import SessionFigures
 from penstock.node.cluster.trails import Trails, outlast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Container, Coroutine, Iterable, Mapping
 
     from penstock.core.cluster.sessions import Record
     from penstock.core.cluster.view import Sighting
@@ -48,7 +45,9 @@ if TYPE_CHECKING:
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
     from penstock.node.cluster.asking import Questions
+    from penstock.node.cluster.departures import Parked
     from penstock.node.cluster.incoming import Incoming
+    from penstock.node.cluster.peer import ClusterPeer
 
 log = logging.getLogger(__name__)
 
@@ -80,17 +79,6 @@ class MovesHost(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Coming:
-    """A session on its way here."""
-
-    held: Held
-    holding: Holding
-    filters: list[str]
-    since: Marks
-    """What this node had seen before."""
-
-
 class Moves(SessionListener):
     """Fetches the sessions of clients that connect here, and gives sessions away to other nodes."""
 
@@ -106,7 +94,7 @@ class Moves(SessionListener):
         self.name = host.own.name
         self.incarnation = host.own.incarnation
         self.roots = Roots(broker, host.own, self, background)
-        self._coming: dict[str, _Coming] = {}
+        self._coming: dict[str, Collection] = {}
         self._arrivals: dict[str, asyncio.Task[None]] = {}
         self.seen: dict[str, Seen] = {}
         """Clients whose sessions have come from other nodes, and what they have seen."""
@@ -145,16 +133,26 @@ class Moves(SessionListener):
 
     def view_changed(self) -> None:
         """Other nodes have come, gone or come back."""
-        here = {peer.seen.name for peer in self._host.peers() if peer.link.connected}
-        self.roots.view(frozenset({self.name, *here}))
+        here = {peer.seen.name: peer.seen.incarnation for peer in self._host.peers() if peer.link.connected}
+        self.roots.view({self.name: self.incarnation, **here})
 
     def vanished(self, name: str) -> None:
         """A node is away: continue the sessions that it was about to take."""
-        for client, epoch, data, seen in self.departures.towards(name):
-            self._broker.now_us = self._broker.clock()
-            self._put_in(client, data)
-            self._came(client, seen)
-            self.claims.put_back(client, name, epoch)
+        for client, parked in self.departures.towards(name):
+            self.resume(client, parked)
+            self.claims.put_back(client, name, parked.epoch)
+
+    def resume(self, client: str, parked: Parked) -> None:
+        """Continue a session that another node was about to take, as if it had never left."""
+        self._broker.now_us = self._broker.clock()
+        since = parked.collected.since
+        self._continue(client, parked.data, parked.collected, parked.marks, parked.gaps, fenced=since)
+        if parked.partial:
+            self.claims.partial.add(client)
+
+    def collect(self, filters: Iterable[str]) -> Collection:
+        """Be interested in filters, and collect what comes for a session that is not here."""
+        return Collection(self._broker.router, self._host, filters, since=self.marks())
 
     def marks(self) -> Marks:
         """The last event of each origin that this node has seen."""
@@ -293,38 +291,19 @@ class Moves(SessionListener):
         """Note the epoch of a client that comes."""
         self.roots.epochs[client] = epoch
 
-    def hold(self, client: str, filters: list[str]) -> Held:
+    def hold(self, client: str, filters: list[str]) -> None:
         """Become interested, and hold what comes."""
-        held = Held()
-        own, host = self._host.own, self._host
-
-        def collect(event: Event, origin: object) -> None:
-            if isinstance(origin, ClusterPeer):
-                held.add(origin.seen.name, origin.seen.incarnation, origin.number, event)
-            else:
-                held.add(own.name, own.incarnation, host.number_here(event), event)
-
-        holding = Holding(collect)
-        mine = [filter_ for filter_ in filters if not filter_.startswith(OWN)]  # nor shared ones
-        for filter_ in mine:
-            self._broker.router.hold(filter_, holding)
-        self._coming[client] = _Coming(held, holding, mine, self.marks())
-        return held
+        self._coming[client] = self.collect(filters)
 
     def let_go(self, client: str) -> None:
         """Hold nothing more for a client: its session does not come, and what is held is abandoned.
 
         The holder may have seen some of it, so that to deliver it here could be to deliver it twice.
         """
-        coming = self._coming.get(client)
+        coming = self._coming.pop(client, None)
         if coming is not None:
-            self._release(client, coming)
+            coming.release()
             self._abandon(client, len(coming.held) + coming.held.dropped)
-
-    def _release(self, client: str, coming: _Coming) -> None:
-        del self._coming[client]
-        for filter_ in coming.filters:
-            self._broker.router.release(filter_, coming.holding)
 
     def _abandon(self, client: str, events: int) -> None:
         if events:
@@ -333,21 +312,35 @@ class Moves(SessionListener):
 
     async def take_in(self, client: str, data: bytes, given: Given, *, fenced: list[str]) -> None:
         """Continue a session here; done when it is on disk."""
-        broker, marks = self._broker, given.marks
-        now_us = broker.now_us = broker.clock()
-        coming = self._coming[client]
-        session = self._put_in(client, data, partial=given.partial)
-        if given.partial:
+        self._broker.now_us = self._broker.clock()
+        coming, partial = self._coming[client], given.partial
+        self._continue(client, data, coming, given.marks, given.gaps, fenced=fenced, partial=partial)
+        if partial:
             self.claims.partial.add(client)
-        seen = Seen(marks, given.gaps, since=coming.since, fenced=fenced)
+        del self._coming[client]
+        if self._broker.journal is not None:
+            await self._broker.journal.committed()
+
+    def _continue(
+        self,
+        client: str,
+        data: bytes,
+        collected: Collection,
+        marks: Marks,
+        gaps: Gaps,
+        *,
+        fenced: Container[str],
+        partial: bool = False,
+    ) -> None:
+        """Put a session into the broker, and what was collected behind what waits in it."""
+        session = self._put_in(client, data, partial=partial)
+        seen = Seen(marks, gaps, since=collected.since, fenced=fenced)
         self._incoming.sieves[client] = seen
         self._came(client, seen)
-        for each in coming.held.above(marks):
-            broker.router.deliver_to(session, each.event, origin=None, now_us=now_us)
-        self._abandon(client, coming.held.dropped + coming.held.missed(given.gaps))
-        self._release(client, coming)
-        if broker.journal is not None:
-            await broker.journal.committed()
+        for each in collected.held.above(marks):
+            self._broker.router.deliver_to(session, each.event, origin=None, now_us=self._broker.now_us)
+        self._abandon(client, collected.held.dropped + collected.held.missed(gaps))
+        collected.release()
 
     def _put_in(self, client: str, data: bytes, *, partial: bool = False) -> Session:
         """Continue a session here; if it is partial, with what was taken from here and never came there."""

@@ -14,7 +14,7 @@ from penstock.errors import ClusterError, printable
 from penstock.node.broker.records import session_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from penstock.core.cluster.view import Sighting
     from penstock.node.broker.background import Background
@@ -68,7 +68,7 @@ class Roots:
         self._background = background
         self.directory = Directory()
         self.owners = Owners([own.name])
-        self._names: frozenset[str] = frozenset([own.name])
+        self._here: Mapping[str, int] = {own.name: own.incarnation}
         self._changed_us = 0
         self.epochs: dict[str, int] = {}
         """The epoch in which each client came that has its session here."""
@@ -85,14 +85,15 @@ class Roots:
 
     # -- the view --------------------------------------------------------------------------------------------
 
-    def view(self, names: frozenset[str]) -> None:
-        """These nodes are there, this one included: others may be the owners now, and are told everything."""
-        if names == self._names:
+    def view(self, here: Mapping[str, int]) -> None:
+        """These nodes are there, with their incarnations, this one included: others may be the owners now,
+        and are told everything."""
+        if here == self._here:
             return
-        gone = self._names - names
-        self._names = names
+        gone = [name for name, incarnation in self._here.items() if here.get(name) != incarnation]
+        self._here = here
         self._changed_us = self._broker.clock()
-        self.owners = Owners(names)
+        self.owners = Owners(here)
         for name in sorted(gone):
             for record in self.directory.held_by(name):
                 if record.coming:  # another node may still have it
@@ -101,7 +102,7 @@ class Roots:
                     self._host.stand_in(record, name)
                     mine = self.record_of(record.client)
                     if mine is not None:  # whoever asks before the owners are told hears of it
-                        self.directory.keep(mine, names)
+                        self.directory.keep(mine, here)
         self.directory.keep_only(self.owners, self._own.name)
         for session in self._broker.sessions:
             self._news[session.client_id] = None
@@ -188,7 +189,7 @@ class Roots:
                 kept = read_body(await self._host.ask(owner, "keep", body), Kept)
             except ClusterError as error:
                 log.debug("cluster: node %s is not told of sessions: %s", printable(owner), error)
-                if owner in self._names:
+                if owner in self._here:
                     self._news.update(dict.fromkeys(each.client for each in records))
                     for client, epoch in ended:
                         self._ended.setdefault(client, epoch)
@@ -206,15 +207,15 @@ class Roots:
 
     def keep(self, asker: Sighting, body: bytes) -> bytes:
         """A holder tells of its sessions; what a node has said before it went away counts no more."""
-        if asker.name not in self._names:
+        if asker.name not in self._here:
             raise ClusterError("the node that tells is away")
         said = read_body(body, Keep)
         stale: list[Record] = []
         for record in said.records:
-            lost = self.directory.keep(record, self._names)
+            lost = self.directory.keep(record, self._here)
             if lost is None:
                 continue
-            winner = self.directory.get(record.client)
+            winner = self.directory.has(record.client)
             assert winner is not None
             if lost is record:
                 stale.append(winner)
@@ -230,7 +231,7 @@ class Roots:
         A node that was frozen does not know that it was away, and tells nobody of its sessions by itself.
         """
         for _ in range(TELL_LOSER):
-            if self.closed or self.directory.get(winner.client) != winner:
+            if self.closed or self.directory.has(winner.client) != winner:
                 return
             try:
                 await self._host.ask(loser, "yield", body_of(winner))
@@ -261,7 +262,7 @@ class Roots:
         for answer in (await self._host.ask_everybody("whose", body_of(client))).values():
             found += read_body(answer, list[Record])
         for record in found:
-            self.directory.keep(record, self._names)
+            self.directory.keep(record, self._here)
 
     def whose(self, _: Sighting, body: bytes) -> bytes:
         """A root asks whether a client has its session here."""

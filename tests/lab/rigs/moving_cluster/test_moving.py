@@ -14,7 +14,7 @@ from penstock.node.cluster.incoming import Incoming
 from penstock.node.cluster.moves import Moves
 from penstock_lab.rigs.moving_cluster.moving import run
 
-FOUND = [169, 239, 298, 435, 482, 1021, 1169, 1304, 1430, 4413, 20729]
+FOUND = [169, 239, 298, 435, 482, 1021, 1169, 1304, 1430, 4413, 20729, 50121, 60212, 50897, 70154, 71707]
 """Runs that a fault has failed."""
 
 

@@ -112,8 +112,8 @@ class Run:
         """Faults after which another node was away to the first one."""
         self.killed: set[str] = set()
         self.storms: list[Storm] = []
-        self._told_before = 0
-        """Events that nodes had told as abandoned before they were killed."""
+        self.abandoned = 0
+        """Events that nodes tell as abandoned, at the end or before they were killed."""
         self.problem = ""
         self.status: dict[str, dict[str, Any]] = {}
         """What each node says of the cluster at the end."""
@@ -195,7 +195,7 @@ class Run:
             case "kill":
                 node = dice.choice(self.nodes[2:])
                 self.killed.add(node.name)
-                self._told_before += _told(await asyncio.to_thread(node.status))
+                self.abandoned += await asyncio.to_thread(node.abandoned)
                 self._begins(node.name)
                 await asyncio.to_thread(node.process.kill)
                 await self._lasting(fault, node, lasts_s)
@@ -276,6 +276,7 @@ class Run:
             await asyncio.sleep(4 * STAY_S)
         for node in self.nodes:
             self.status[node.name] = await asyncio.to_thread(node.status)
+            self.abandoned += await asyncio.to_thread(node.abandoned)
 
     # -- the judgement ---------------------------------------------------------------------------------------
 
@@ -283,10 +284,6 @@ class Run:
     def sent(self) -> dict[int, int]:
         """Messages published with each QoS."""
         return {each.qos: each.sent for each in self._publishers}
-
-    def _abandoned(self) -> int:
-        """Events that all nodes tell as abandoned, those that were killed included."""
-        return self._told_before + sum(map(_told, self.status.values()))
 
     def _strict(self, one: Subscriber) -> bool:
         """Whether a subscriber must account for every message: its node was not killed."""
@@ -365,7 +362,7 @@ class Run:
             + (f"; again: {replay}" if self.problem else ""),
         )
         judge = MovingJudge(self.travellers, self._publishers, self.storms)
-        yield from judge.rows(row, counted=self._abandoned())
+        yield from judge.rows(row, counted=self.abandoned)
         cut, noticed = self.faults["cut off"], self.noticed["cut off"]
         yield Claim(
             "cuts after which the others had lost the node: links really go through their ways",
@@ -399,12 +396,6 @@ def _waiting(status: dict[str, Any]) -> int:
     """Events of a node that wait for another one, or are on their way."""
     events: dict[str, int] = status["events"]
     return events["queued"] + events["in_flight"]
-
-
-def _told(status: dict[str, Any]) -> int:
-    """Events that a node tells as abandoned: on links, and of sessions."""
-    found: int = status["events"]["abandoned"] + status["sessions"]["abandoned"]
-    return found
 
 
 def _even(events: dict[str, int]) -> bool:

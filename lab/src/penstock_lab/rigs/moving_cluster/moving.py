@@ -172,7 +172,7 @@ class _World:
         self.past: list[_Node] = []
         """Nodes that were killed."""
         self.clients = [
-            Traveller(f"c{number}", dice.choice([0, 1, 2]), self.watch)
+            Traveller(f"c{number}", dice.choice([0, 1, 2]), self.watch, self._lost_sight)
             for number in range(dice.randint(1, 3))
         ]
         self.owed: dict[str, dict[bytes, None]] = {client.name: {} for client in self.clients}
@@ -329,6 +329,10 @@ class _World:
                 for each in found
             ):
                 self._doubted_us[name] = self.loop.now_us()
+
+    def _lost_sight(self, client: Traveller) -> None:
+        """A session begins anew, since those who know of the other one cannot be reached: there are two."""
+        self._doubted_us[client.name] = self.loop.now_us()
 
     def watch(self, client: Traveller, payload: bytes, again: bool) -> None:
         """A client has got an event."""

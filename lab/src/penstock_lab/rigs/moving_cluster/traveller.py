@@ -137,11 +137,19 @@ class Wire(asyncio.Transport):
 class Traveller:
     """A client with one subscription and a kept session."""
 
-    def __init__(self, name: str, qos: int, watch: Callable[[Traveller, bytes, bool], None]) -> None:
-        """`watch` is told each message, and whether the client has it already."""
+    def __init__(
+        self,
+        name: str,
+        qos: int,
+        watch: Callable[[Traveller, bytes, bool], None],
+        anew: Callable[[Traveller], None],
+    ) -> None:
+        """`watch` is told each message, and whether the client has it already; `anew` that a node knows
+        nothing of a session the client had."""
         self.name = name
         self.qos = qos
         self._watch = watch
+        self._anew = anew
         self.wire: Wire | None = None
         self._next: Wire | None = None
         """A connection whose CONNECT is not answered."""
@@ -195,6 +203,8 @@ class Traveller:
                     self.wire.hang_up()
                 self.wire, self._next = wire, None
                 if not packet.session_present:
+                    if self.subscribed:
+                        self._anew(self)
                     self._received.clear()
                     self.subscribed = False
                 if not self.subscribed:
