@@ -101,8 +101,9 @@ class Node:
     def taken(self, client: str, holder: str, about: bytes) -> None:
         self.log.append(f"took {holder}")
 
-    def recall(self, record: Record) -> None:
+    def recall(self, record: Record) -> bool:
         self.log.append("recall")
+        return True
 
 
 def test_a_session_comes_from_the_node_that_has_taken_it_from_its_holder() -> None:

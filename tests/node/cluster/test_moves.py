@@ -429,10 +429,11 @@ async def test_when_the_root_is_lost_while_a_client_moves_its_session_comes_alon
         assert accounts_hold(nodes)
 
 
+@pytest.mark.parametrize("back", [False, True])
 async def test_when_a_node_is_killed_while_it_takes_a_session_nothing_is_lost(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, back: bool
 ) -> None:
-    """What came since is with the node that gives the session away, too."""
+    """What came since is with the node that gives the session away, also if the client comes `back` to it."""
     network = Network()
     async with members(network, "n1", "n2", "n3") as nodes:
         n1, n2, n3 = nodes
@@ -452,9 +453,11 @@ async def test_when_a_node_is_killed_while_it_takes_a_session_nothing_is_lost(
         sensor.publish0("a", b"two")
         sensor.publish0("a", b"three")
         await until(lambda: n3.to("n1").link.idle)
+        again = asyncio.ensure_future(come(n1 if back else n3, client))
+        await until(lambda: (n1 if back else n3).service.moves.is_coming(client))
         kill(network, n2)
         coming.cancel()
-        phone = await come(n3, client)
+        phone = await again
         assert phone.connack.session_present
         assert await phone.payloads(3) == [b"one", b"two", b"three"]
         await settled(n1, n3)
@@ -463,7 +466,7 @@ async def test_when_a_node_is_killed_while_it_takes_a_session_nothing_is_lost(
         assert await phone.silent()
         assert n1.service.moves.figures().abandoned == n3.service.moves.figures().abandoned == 0
         assert accounts_hold([n1, n3])
-        assert not n1.broker.router.find("a").local
+        assert not (n3 if back else n1).broker.router.find("a").local
 
 
 async def test_a_holder_that_was_cut_off_has_everything_when_it_is_back() -> None:

@@ -232,8 +232,9 @@ class MovingNode(Protocol):
         """Say `took` to the holder, again and again if it does not answer."""
         ...
 
-    def recall(self, record: Record) -> None:
-        """Continue a session of which only the root's record is known, because its holder is silent."""
+    def recall(self, record: Record) -> bool:
+        """Continue a session of which only the root's record is known, because its holder is silent; False:
+        it is here by now, since the holder was about to take it from this node."""
         ...
 
 
@@ -276,8 +277,7 @@ async def _arrive_from(node: MovingNode, client: str, epoch: int, before: Record
     if before.holder == node.name:  # it was here before this node was started anew, and is not on its disk
         if clean or not before.facts or before.coming:
             return Outcome.NEW
-        node.recall(before)
-        return Outcome.RECALLED
+        return Outcome.RECALLED if node.recall(before) else Outcome.NEW
     about = body_of(About(client, epoch))
     try:
         if clean:
@@ -287,8 +287,7 @@ async def _arrive_from(node: MovingNode, client: str, epoch: int, before: Record
     except ClusterError:
         if clean or not before.facts:
             return Outcome.ALONE
-        node.recall(before)
-        return Outcome.RECALLED
+        return Outcome.RECALLED if node.recall(before) else Outcome.NEW
 
 
 async def take(

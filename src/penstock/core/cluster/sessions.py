@@ -44,9 +44,13 @@ class Record(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The client is on its way to the holder, which has not said yet that the session is there."""
 
     @property
-    def rank(self) -> tuple[int, bool]:
-        """The greater one counts."""
-        return self.epoch, not self.standby
+    def rank(self) -> tuple[int, bool, str]:
+        """The greater one counts; of two in the same epoch all nodes choose the same one."""
+        return self.epoch, not self.standby, self.holder
+
+    def is_of(self, here: Mapping[str, int]) -> bool:
+        """Whether the holder is among these nodes, and has not been started anew since."""
+        return here.get(self.holder) == self.incarnation
 
 
 class Placed(NamedTuple):
@@ -123,7 +127,7 @@ class Directory:
                 self.never_came(before)  # the holder had asked, and went on before it was answered
                 before = self._records.get(record.client)
         if before is not None and record.standby == before.holder and record.epoch >= before.epoch:
-            if here.get(before.holder) == before.incarnation:
+            if before.is_of(here):
                 return record
             self._put(record)
             return None
@@ -148,19 +152,18 @@ class Directory:
     def _still_at(self, record: Record, coming: Record, here: Mapping[str, int]) -> Record | None:
         """A holder tells of a session whose client is on its way to another node, or was."""
         client, settled = record.client, self._settled.get(record.client)
-        if settled is not None and record.standby == settled.holder:
-            if here.get(settled.holder) == settled.incarnation:
-                return record
-            self._settled[client] = record
-            return None
         if record.epoch > coming.epoch:  # it came there later, by another root
             self._settled.pop(client, None)
             self._put(record)
             return settled if settled is not None and settled.holder != record.holder else None
-        if settled is None or settled.holder == record.holder or settled.rank < record.rank:
+        if settled is None or settled.holder == record.holder or not settled.is_of(here):
             self._settled[client] = record
-            return settled if settled is not None and settled.holder != record.holder else None
-        return None
+            return None
+        if settled.rank < record.rank:
+            self._settled[client] = record
+            return settled
+        # One of an earlier epoch may be asked for what waits there, and is told when the client has come.
+        return record if settled.epoch == record.epoch else None
 
     def drop(self, client: str, epoch: int, holder: str) -> None:
         """A session has ended at a node; one of a later epoch, or of the same at another node, has not."""

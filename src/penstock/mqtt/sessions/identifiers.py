@@ -32,6 +32,14 @@ class PacketIds:
         """Identifiers in use."""
         return len(self._used)
 
+    def __contains__(self, packet_id: int) -> bool:
+        """Whether an identifier is in use."""
+        return packet_id in self._used
+
+    def go_on_behind(self, packet_id: int) -> None:
+        """Give out identifiers behind this one from now on."""
+        self._last = packet_id
+
     def take(self) -> int:
         """Take a free identifier; the caller makes sure that one is left."""
         used = self._used

@@ -104,12 +104,16 @@ class Journal:
         self._unsafe = True
         return place
 
-    def reserve(self, place: int, ids: PacketIds, *, qos: int, retain: bool) -> None:
+    def reserve(self, place: int, ids: PacketIds, *, qos: int, retain: bool, packet_id: int = 0) -> None:
         """Give a message that has to wait the packet identifier under which it will be sent, with its row.
 
         So it can leave as soon as its client takes it. After a crash it counts as sent: it may have been.
+        `packet_id` is a free one that the message has to keep.
         """
-        packet_id = ids.take()
+        if packet_id:
+            ids.hold(packet_id)
+        else:
+            packet_id = ids.take()
         self._reserved[place] = _Reserved(ids, packet_id, qos, self._commits.begun)
         self.sent(place, packet_id=packet_id, qos=qos, retain=retain)
 

@@ -124,23 +124,50 @@ def _queued(filter_: str, items: tuple[object, ...]) -> Iterator[MovedMessage]:
                 continue  # counts more events than 64 bits can: no publisher was honest about it
 
 
-def add_waiting(session: Session, rest: MovedSession, *, now_us: Instant) -> int:
-    """Queue what waited elsewhere for a client that is connected here.
+def joined(rest: MovedSession, mine: MovedSession, *, carried: dict[str, bytes]) -> tuple[MovedSession, int]:
+    """Put what waited for a client elsewhere in front of what waits here; and the number of events lost.
 
-    Returns the events that cannot be sent any more: those in flight with QoS 2, of which it may have some.
+    Lost are QoS 2 messages whose packet identifiers are in use here: the client may have them or not, and
+    only the identifier could tell. With QoS 1 they are sent once more.
     """
+    used = {each.packet_id & ~RETAINED for each in mine.messages if each.packet_id}
+    messages: list[MovedMessage] = []
     lost = 0
     for each in rest.messages:
+        if each.packet_id & ~RETAINED not in used:
+            messages.append(each)
+        elif each.state == MessageState.SENT_QOS1:
+            messages.append(MovedMessage(each.filter, MessageState.QUEUED, 0, each.body))
+        else:
+            lost += _events(each)
+    received = rest.received or mine.received
+    return MovedSession(mine.facts, (*messages, *mine.messages), received, carried), lost
+
+
+def add_waiting(session: Session, rest: MovedSession, journal: Journal | None, *, now_us: Instant) -> int:
+    """Queue what waited elsewhere for a client that is connected here.
+
+    Returns the events that cannot be sent any more, as `joined` does.
+    """
+    lost = 0
+    ids = session.exchange.ids
+    for each in rest.messages:
         subscription = session.held.get(each.filter)
-        if each.state == MessageState.DIGEST and subscription is not None:
+        packet_id, retain = each.packet_id & ~RETAINED, bool(each.packet_id & RETAINED)
+        second = each.state == MessageState.SENT_QOS2
+        if subscription is None or each.state == MessageState.RELEASED:
+            lost += _events(each)
+        elif each.state == MessageState.DIGEST:
             session.delivery.requeue(subscription, digest_from(each.body), 0, now_us=now_us)
-        elif each.state in (MessageState.QUEUED, MessageState.SENT_QOS1) and subscription is not None:
+        elif second and (journal is None or packet_id in ids):
+            lost += 1
+        else:
             event = message_from(each.body)
             qos = min(qos_of(event), subscription.options.qos)
             place = session.delivery.journalled(subscription, event, qos)
+            if second and place and journal is not None:
+                journal.reserve(place, ids, qos=2, retain=retain, packet_id=packet_id)
             session.delivery.requeue(subscription, event, place, now_us=now_us)
-        else:
-            lost += _events(each)
     session.drain(now_us=now_us)
     return lost
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.core.cluster.handover import About, MovingNode, body_of, read_body, take
 from penstock.errors import ClusterError, StoreError, printable
 from penstock.mqtt.topics import SHARE
-from penstock.node.broker.moving import MovedSession, add_waiting, moved_from
+from penstock.node.broker.moving import add_waiting, joined, moved_from
 from penstock.node.broker.restoring import put_in
 from penstock.node.cluster.strangers import Strangers
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.core.cluster.view import Sighting
     from penstock.node.broker.background import Background
     from penstock.node.broker.broker import Broker
+    from penstock.node.broker.moving import MovedSession
     from penstock.node.broker.session import Session
     from penstock.node.cluster.roots import Roots
     from penstock.node.cluster.trails import Trails
@@ -242,7 +243,9 @@ class Claims:
         session = broker.sessions.get(client)
         now_us = broker.now_us = broker.clock()
         if session is None or session.attached:
-            lost = rest.waiting if session is None else add_waiting(session, rest, now_us=now_us)
+            lost = rest.waiting
+            if session is not None:
+                lost = add_waiting(session, rest, broker.journal, now_us=now_us)
             self._host.counts["abandoned"] += lost
             return
         epoch, away = roots.epochs.get(client, 0), roots.standby.get(client)
@@ -250,8 +253,8 @@ class Claims:
         mine = self._host.part_with(client)
         assert mine is not None, "a detached session is kept"
         broker.sessions.forget_moved(client)
-        messages, received = (*rest.messages, *mine.messages), rest.received or mine.received
-        merged = MovedSession(mine.facts, messages, received, rest.carried or mine.carried)
+        merged, lost = joined(rest, mine, carried=rest.carried or mine.carried)
+        self._host.counts["abandoned"] += lost
         put_in(broker, client, merged, now_us=now_us)
         roots.epochs[client] = epoch
         if seen is not None:
