@@ -601,3 +601,45 @@ async def test_what_was_on_disk_comes_when_the_node_is_back(tmp_path: Path, came
             assert await phone.payloads(len(wanted)) == wanted
             assert await phone.silent()
             assert accounts_hold(nodes)
+
+
+async def test_what_was_on_disk_with_qos_2_comes_to_a_client_that_is_connected_elsewhere(
+    tmp_path: Path,
+) -> None:
+    """A message on disk may have been sent: it keeps its packet identifier, so the client knows it."""
+    network = Network()
+    async with (
+        members(network, "n2") as (n2,),
+        member(network, "n3", store=Store(tmp_path / "3.db")) as n3,
+    ):
+        async with member(network, "n1", store=Store(tmp_path / "1.db")) as n1:
+            await settled(n1, n2, n3)
+            client = owned_by([n2, n3], "n2")
+            phone = await n1.connect(client, **KEPT)
+            await phone.subscribe("a", qos=2)
+            sensor = await n2.connect("sensor")
+            await sensor.publish2("a", b"one")
+            one = await phone.expect(Publish)
+            phone.abort()
+            await until(lambda: not n1.broker.sessions.get(client).attached)  # type: ignore[union-attr]
+            await sensor.publish2("a", b"two")
+            await known([n1, n2, n3], client)
+        await until(lambda: client in n2.service.moves.roots.standby)
+        await settled(n2, n3)
+        phone = await come(n3, client)
+        await sensor.publish2("a", b"three")
+        three = await phone.expect(Publish)
+        assert three.packet_id != one.packet_id
+        async with member(network, "n1", store=Store(tmp_path / "1.db")) as n1:
+            again, two = [await phone.expect(Publish) for _ in range(2)]
+            assert (again.packet_id, again.payload) == (one.packet_id, b"one")
+            assert two.payload == b"two"
+            assert len({one.packet_id, two.packet_id, three.packet_id}) == 3
+            for each in (again, two, three):
+                phone.send(Pubrec(each.packet_id))
+                assert (await phone.expect(Pubrel)).packet_id == each.packet_id
+                phone.send(Pubcomp(each.packet_id))
+            assert await phone.silent()
+            await until(lambda: n1.broker.sessions.get(client) is None)
+            assert n3.service.moves.figures().abandoned == 0
+            assert accounts_hold([n1, n2, n3])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Protocol
+from zlib import crc32
 
 import msgspec
 
 from penstock.errors import MqttError, PolicyError, printable
 from penstock.mqtt.sessions.exchange import Unanswered
+from penstock.mqtt.sessions.identifiers import MOST_PACKET_ID
 from penstock.node.broker.host import Host
 from penstock.node.broker.journal import Journal
 from penstock.node.broker.link import Sent
@@ -171,8 +173,13 @@ def _reserve(session: Session, subscription: Subscription, message: Message, pla
         session.delivery.reserve(subscription, message, place, qos=qos, retain=retain)
 
 
-def put_in(broker: RestoredHost, client_id: str, moved: MovedSession, *, now_us: Instant) -> Session:
-    """Continue a session here, detached; on disk soon if the node has one. StoreError if it is damaged."""
+def put_in(broker: RestoredHost, client_id: str, moved: MovedSession, *, at: str, now_us: Instant) -> Session:
+    """Continue a session here, detached; on disk soon if the node has one. StoreError if it is damaged.
+
+    `at` is the name of this node. Packet identifiers go on at a number that depends on it: if the session is
+    at two nodes for a while, they use different ones, and what one of them sends is not taken for a repeated
+    message of the other.
+    """
     rows = [_row(broker, client_id, each) for each in moved.messages]
     facts = msgspec.structs.replace(moved.facts, will=None, detached_us=moved.facts.detached_us or now_us)
     session = restore_session(broker, client_id, facts, now_us)
@@ -181,6 +188,7 @@ def put_in(broker: RestoredHost, client_id: str, moved: MovedSession, *, now_us:
     waiting = [row for row in rows if row[3] in (MessageState.QUEUED, MessageState.DIGEST)]
     in_flight = [row for row in rows if row[3] not in (MessageState.QUEUED, MessageState.DIGEST)]
     restore_messages(broker, in_flight, [(client_id, packet_id) for packet_id in moved.received], now_us)
+    session.exchange.ids.go_on_behind(crc32(at.encode()) % MOST_PACKET_ID)
     # The client is about to connect, mostly: with identifiers, of which none may be in flight, what waits is
     # on disk as it will be sent, and leaves without waiting for the disk once more.
     restore_messages(broker, waiting, (), now_us, reserve=True)

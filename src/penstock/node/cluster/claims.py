@@ -255,7 +255,7 @@ class Claims:
         broker.sessions.forget_moved(client)
         merged, lost = joined(rest, mine, carried=rest.carried or mine.carried)
         self._host.counts["abandoned"] += lost
-        put_in(broker, client, merged, now_us=now_us)
+        put_in(broker, client, merged, at=self._host.name, now_us=now_us)
         roots.epochs[client] = epoch
         if seen is not None:
             self._host.seen[client] = seen

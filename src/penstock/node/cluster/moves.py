@@ -10,7 +10,6 @@ import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
-from zlib import crc32
 
 from penstock.core.cluster.handover import (
     Fence,
@@ -23,7 +22,6 @@ from penstock.core.cluster.handover import (
 )
 from penstock.core.cluster.seen import Gaps, Marks, Seen
 from penstock.errors import ClusterError, StoreError, printable
-from penstock.mqtt.sessions.identifiers import MOST_PACKET_ID
 from penstock.node.broker.extensions import SessionListener
 from penstock.node.broker.moving import MovedSession, joined, moved_bytes, moved_from
 from penstock.node.broker.records import session_facts
@@ -95,9 +93,6 @@ class Moves(SessionListener):
         self.wait_us = wait_us
         self.name = host.own.name
         self.incarnation = host.own.incarnation
-        self._first_id = crc32(self.name.encode()) % MOST_PACKET_ID
-        """Behind this packet identifier a session goes on here that another node may have at the same time:
-        if that one brings what waited there, its identifiers are free here, mostly."""
         self.roots = Roots(broker, host.own, self, background)
         self._coming: dict[str, Collection] = {}
         self._arrivals: dict[str, asyncio.Task[None]] = {}
@@ -151,10 +146,7 @@ class Moves(SessionListener):
         """Continue a session that another node was about to take, as if it had never left."""
         self._broker.now_us = self._broker.clock()
         since = parked.collected.since
-        session = self._continue(
-            client, parked.data, parked.collected, parked.marks, parked.gaps, fenced=since
-        )
-        session.exchange.ids.go_on_behind(self._first_id)
+        self._continue(client, parked.data, parked.collected, parked.marks, parked.gaps, fenced=since)
         if parked.partial:
             self.claims.partial.add(client)
 
@@ -339,7 +331,7 @@ class Moves(SessionListener):
         *,
         fenced: Container[str],
         partial: bool = False,
-    ) -> Session:
+    ) -> None:
         """Put a session into the broker, and what was collected behind what waits in it."""
         session = self._put_in(client, data, partial=partial)
         seen = Seen(marks, gaps, since=collected.since, fenced=fenced)
@@ -349,7 +341,6 @@ class Moves(SessionListener):
             self._broker.router.deliver_to(session, each.event, origin=None, now_us=self._broker.now_us)
         self._abandon(client, collected.held.dropped + collected.held.missed(gaps))
         collected.release()
-        return session
 
     def _put_in(self, client: str, data: bytes, *, partial: bool = False) -> Session:
         """Continue a session here; if it is partial, with what was taken from here and never came there."""
@@ -360,7 +351,7 @@ class Moves(SessionListener):
             if partial and before is not None:
                 moved, lost = joined(before, moved, carried=moved.carried or before.carried)
                 self._abandon(client, lost)
-            return put_in(self._broker, client, moved, now_us=self._broker.now_us)
+            return put_in(self._broker, client, moved, at=self.name, now_us=self._broker.now_us)
         except StoreError as error:
             raise ClusterError(str(error)) from None
 
@@ -402,8 +393,7 @@ class Moves(SessionListener):
         if self._broker.sessions.get(record.client) is not None:
             return False
         self._broker.now_us = self._broker.clock()
-        facts = moved_bytes(MovedSession(session_facts(record.facts)))
-        self._put_in(record.client, facts, partial=True).exchange.ids.go_on_behind(self._first_id)
+        self._put_in(record.client, moved_bytes(MovedSession(session_facts(record.facts))), partial=True)
         self.claims.partial.add(record.client)
         since = self.marks()
         nothing: Marks = {name: (incarnation, 0) for name, (incarnation, _) in since.items()}
