@@ -52,6 +52,8 @@ class Node:
         self.session = session
         self.silent = silent
         self.facts = facts
+        self.filters = [["a"]]
+        """Filters of the session, one list after the other."""
         self.log: list[str] = []
         self.taken_in: bytes | None = None
 
@@ -74,10 +76,14 @@ class Node:
                 return body_of(Attached(9, before))
             case "read":
                 assert read_body(body, About).epoch == 9
-                return body_of(Filters(bool(self.session), ["a"], self.elsewhere))
+                return body_of(Filters(bool(self.session), self.filters[0], self.elsewhere))
             case "take":
                 assert self.session is not None
-                at = read_body(body, Take).position
+                said = read_body(body, Take)
+                at = said.position
+                if said.filters is not None and len(self.filters) > 1:
+                    self.filters.pop(0)  # the client has subscribed to more
+                    return body_of(Given(0, changed=True))
                 return body_of(Given(len(self.session), self.session[at : at + 3], {"n3": (1, 4)}))
             case _:
                 return b""
@@ -104,6 +110,22 @@ class Node:
     def recall(self, record: Record) -> bool:
         self.log.append("recall")
         return True
+
+
+def test_filters_that_are_new_meanwhile_are_held_and_fenced_too() -> None:
+    node = Node(b"01")
+    node.filters = [["a"], ["a", "b"]]
+    assert run(arrive(node, "phone", clean=False)) is Outcome.MOVED
+    assert [each for each in node.log if "hold" in each] == ["hold ['a']", "hold ['a', 'b']"]
+    again = node.log.index("hold ['a', 'b']")
+    assert node.log[again - 2 : again + 3] == ["take n2", "read n2", "hold ['a', 'b']", "fence n2", "take n2"]
+
+
+def test_a_client_that_subscribes_all_the_time_moves_all_the_same() -> None:
+    node = Node(b"01")
+    node.filters = [["a"], ["b"], ["c"], ["d"]]
+    assert run(arrive(node, "phone", clean=False)) is Outcome.MOVED
+    assert [each for each in node.log if "hold" in each] == ["hold ['a']", "hold ['b']", "hold ['c']"]
 
 
 def test_a_session_comes_from_the_node_that_has_taken_it_from_its_holder() -> None:
@@ -143,7 +165,7 @@ def test_without_the_holder_the_root_s_record_serves(silent: str) -> None:
     node = Node(b"x", silent=(silent,))
     assert run(arrive(node, "phone", clean=False)) is Outcome.RECALLED
     assert node.log[-1] == "recall"
-    assert ("let go" in node.log) is (silent == "take")
+    assert ("hold ['a']" in node.log) is (silent == "take")
     assert run(arrive(Node(b"x", silent=(silent,), facts=b""), "phone", clean=False)) is Outcome.ALONE
     node = Node(b"x", silent=("attach",))
     assert run(arrive(node, "phone", clean=False)) is Outcome.ALONE

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from penstock.model.event import Event
 
 
+ATTEMPTS: Final = 3
+"""How often a session is asked for whose client subscribes to more meanwhile; then it is taken as it is."""
+
 OWNERS_ASKED: Final = 3
 """Owners of a session that are asked where it is: root and copy, and the one that comes after a lost root."""
 
@@ -94,6 +97,8 @@ class Take(msgspec.Struct, frozen=True, gc=False, array_like=True):
     position: Natural = 0
     fenced: list[Text] | None = None
     """Nodes that have sent the holder everything; what comes from others is too late. None: nothing is."""
+    filters: list[Text] | None = None
+    """Filters for which the node that asks holds what comes: the session must have no others, if given."""
 
 
 class Given(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -107,6 +112,8 @@ class Given(msgspec.Struct, frozen=True, gc=False, array_like=True):
     partial: bool = False
     """Whether the holder, too, never got what waited at the one before."""
     gaps: Gaps = {}
+    changed: bool = False
+    """Whether the client has subscribed to more meanwhile: nothing is given; `read` tells the filters."""
 
 
 class Keep(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -215,7 +222,7 @@ class MovingNode(Protocol):
         ...
 
     def hold(self, client: str, filters: list[str]) -> None:
-        """Become interested, and hold what comes."""
+        """Become interested, and hold what comes; what was held before is forgotten."""
         ...
 
     def let_go(self, client: str) -> None:
@@ -291,10 +298,16 @@ async def _arrive_from(node: MovingNode, client: str, epoch: int, before: Record
 
 
 async def take(
-    node: MovingNode, client: str, epoch: int, holder: str, *, fenced: list[str] | None = None
+    node: MovingNode,
+    client: str,
+    epoch: int,
+    holder: str,
+    *,
+    fenced: list[str] | None = None,
+    filters: list[str] | None = None,
 ) -> tuple[Given, bytes]:
     """Take the bytes of a session from its holder, part by part."""
-    given = read_body(await node.ask(holder, "take", body_of(Take(client, epoch, 0, fenced))), Given)
+    given = read_body(await node.ask(holder, "take", body_of(Take(client, epoch, 0, fenced, filters))), Given)
     data = given.part
     while len(data) < given.size:
         rest = read_body(await node.ask(holder, "take", body_of(Take(client, epoch, len(data)))), Given)
@@ -306,14 +319,18 @@ async def take(
 
 async def _move(node: MovingNode, client: str, epoch: int, before: Record, about: bytes) -> Outcome:
     holder = before.holder
-    found = read_body(await node.ask(holder, "read", about), Filters)
-    if not found.found:
-        return Outcome.NEW
-    holder = found.at or holder
-    node.hold(client, found.filters)
     try:
-        fenced = await node.fences(holder)
-        given, data = await take(node, client, epoch, holder, fenced=fenced)
+        for attempt in range(1, ATTEMPTS + 1):
+            found = read_body(await node.ask(holder, "read", about), Filters)
+            if not found.found:
+                return Outcome.NEW
+            holder = found.at or holder
+            node.hold(client, found.filters)
+            fenced = await node.fences(holder)
+            filters = found.filters if attempt < ATTEMPTS else None
+            given, data = await take(node, client, epoch, holder, fenced=fenced, filters=filters)
+            if not given.changed:
+                break
         if not given.size:
             return Outcome.NEW
         await node.take_in(client, data, given, fenced=fenced)

@@ -161,8 +161,11 @@ class Departures:
         if parked is None or parked.epoch < said.epoch:
             if self._host.roots.epochs.get(client, 0) > said.epoch:
                 raise ClusterError("the client has come here since")
-            if parked is not None and self._broker.sessions.get(client) is None:
+            session = self._broker.sessions.get(client)
+            if parked is not None and session is None:
                 self._host.resume(client, parked)  # another node did not take it
+            elif session is not None and said.filters is not None and set(session.held) - set(said.filters):
+                return body_of(Given(0, changed=True))
             partial = client in self._claims.partial or client in self._host.roots.standby
             seen = self._host.seen_by(client)
             moved = self.part_with(client, upto=self._claims.restored_upto(client))

@@ -292,8 +292,11 @@ class Moves(SessionListener):
         self.roots.epochs[client] = epoch
 
     def hold(self, client: str, filters: list[str]) -> None:
-        """Become interested, and hold what comes."""
+        """Become interested, and hold what comes; what was held before is forgotten."""
+        before = self._coming.get(client)
         self._coming[client] = self.collect(filters)
+        if before is not None:
+            before.release()
 
     def let_go(self, client: str) -> None:
         """Hold nothing more for a client: its session does not come, and what is held is abandoned.
