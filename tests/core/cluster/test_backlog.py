@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.cluster.backlog import LINK_FULL, Backlog, Outgoing
+from penstock.core.cluster.backlog import Backlog, Outgoing
 from penstock.core.cluster.copies import OutgoingRun
 from penstock.core.cluster.frames import Carried, CarriedRun, Told, Wants, decode_items, encode_item
 from penstock.core.cluster.interest import PeerInterest
+from penstock.core.cluster.losses import LINK_FULL
 from penstock.model.digest import OLDEST, Digest
 from penstock.model.digest_wire import JSON_MARK, from_bytes, to_message
 from penstock.model.event import Event

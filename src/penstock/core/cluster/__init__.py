@@ -5,6 +5,8 @@ What two nodes say to each other; each file is a state machine that somebody els
     frames.py          what goes over a link, as bytes
     link.py            one direction of a link: everything once and in order
     backlog.py         what waits for a link; what overflows is counted in digests
+    losses.py          dropped events, counted by class of receivers and filter until a digest tells them
+    reserved.py        the lane of a link for events of flows with reserved slots
     private.py         the queues of a link that is behind, one for each class of receivers
     copies.py          what waits for one class: packed by its policy, or the oldest go
     interest.py        the filters of a node and the policies behind them, told to the others

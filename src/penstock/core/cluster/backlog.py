@@ -3,29 +3,29 @@
 The queue is shared while the link keeps up: an event waits, and crosses the link, once for all its receivers
 behind it. If it is full and receivers behind it have policies, it is split into private queues (see
 `private`); new events are shared again and split when an eighth of the capacity is full, and the link is
-shared once more when the private queues are drained. Where no receiver has a policy, the oldest events go.
-Each one is counted for every filter of the other node that matches it, so that each subscription there learns
-exactly what it misses. Those digests go ahead of the events that are left.
+shared once more when the private queues are drained. Where no receiver has a policy, the oldest events go:
+they are counted in digests (see `losses`), which go ahead of the events that are left.
 
 Events that came as a run wait, and cross, as the bytes they are. A run is taken apart when the queue is split
 or drops some of its events.
 
-Events of flows with reserved slots go ahead of all this, in a lane of their own: for everybody, and unpacked.
+Events of flows with reserved slots go ahead of all this, in a lane of their own (see `reserved`): for
+everybody, and unpacked.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import limits
 from penstock.core.cluster.copies import Copies, Outgoing, OutgoingRun
 from penstock.core.cluster.frames import AHEAD, For, Told, encode_item
 from penstock.core.cluster.interest import PeerInterest, ReceiverClass
+from penstock.core.cluster.losses import Losses
 from penstock.core.cluster.private import LinkAccount, PrivateQueues, Sent, Summed
-from penstock.core.queues.dropping import Tally
-from penstock.model.digest import Cause
-from penstock.model.digest_wire import digest_in, to_bytes
+from penstock.core.cluster.reserved import ReservedLane
+from penstock.model.digest_wire import to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from penstock.core.cluster.private import PrivateQueue
     from penstock.model.digest import Digest
     from penstock.model.instant import Instant
-
-LINK_FULL: Final = Cause(0, 0, "link-full")
-"""Says in a digest that the link between two nodes could not carry the events."""
 
 
 class Taken(NamedTuple):
@@ -48,7 +45,7 @@ class Taken(NamedTuple):
     told: list[tuple[tuple[int, str], Digest]]
     """The digests for receivers without a policy, by class and filter."""
     private: list[Sent | Summed]
-    """What is for some classes only."""
+    """The events and digests for some classes only."""
     ahead: list[tuple[int, Outgoing]]
     """Events of the reserved lane with their positions."""
 
@@ -79,17 +76,10 @@ class Backlog:
         """Events that wait there."""
         self._shared_bytes = 0
         self._front: deque[Outgoing | Sent | Summed] = deque()
-        """What was sent while the link was split and came back; it goes ahead of everything."""
-        self._ahead: deque[tuple[int, Outgoing]] = deque()
-        """The reserved lane: events, and the serial number of the last other event when they came."""
-        self._ahead_bytes = 0
-        self._flying: deque[int] = deque()
-        """Positions of the events of the reserved lane that are on their way."""
+        """Events and digests that were sent while the link was split and came back; they leave first."""
+        self._lane = ReservedLane()
         self.private = PrivateQueues(self._count)
-        self._tallies: dict[tuple[int, str], Tally] = {}
-        """Dropped events by class of receivers without a policy, and filter."""
-        self._dropped = 0
-        """Highest number of an event that is in them, or was."""
+        self._losses = Losses()
         self.owed: dict[str, None] = {}
         """Topics whose retained message was dropped here: the other node has to get the present one later."""
         self.relieve: Callable[[], None] = lambda: None
@@ -104,7 +94,7 @@ class Backlog:
         self._abandoned = 0
 
     def __len__(self) -> int:
-        return self._shared + self.private.queued + self._shared_in_front + len(self._ahead)
+        return self._shared + self.private.queued + self._shared_in_front + len(self._lane)
 
     @property
     def _shared_in_front(self) -> int:
@@ -113,7 +103,7 @@ class Backlog:
     @property
     def bytes(self) -> int:
         """Bytes of the events that wait, each counted once."""
-        return self._shared_bytes + self.private.bytes + self._ahead_bytes
+        return self._shared_bytes + self.private.bytes + self._lane.bytes
 
     @property
     def split(self) -> bool:
@@ -123,7 +113,7 @@ class Backlog:
     @property
     def empty(self) -> bool:
         """Whether nothing waits, neither events nor digests."""
-        return not self._waiting and not self._tallies and not self._ahead and not self.split
+        return not self._waiting and not self._losses and not self._lane and not self.split
 
     @property
     def head(self) -> int:
@@ -134,12 +124,11 @@ class Backlog:
     def unsettled(self) -> int:
         """Lowest serial number of an event that waits, or one of whose copies is on its way.
 
-        An event of the reserved lane has none of its own: the last one before it counts as unsettled with it.
+        An event of the reserved lane has none of its own: the last event before it counts as unsettled too.
         """
         found = next(iter(self.private.open), self.head)
-        if self._flying:
-            found = min(found, self._flying[0])
-        return min(found, self._ahead[0][0]) if self._ahead else found
+        reserved = self._lane.unsettled
+        return found if reserved is None else min(found, reserved)
 
     @property
     def digested(self) -> int:
@@ -181,16 +170,14 @@ class Backlog:
 
         `after_us` is when the last event of the flow came that had to: the flow stays in order.
         """
-        part = limits.CLUSTER_SHARED_PART
-        size = self._ahead_bytes + len(out.data)
-        if len(self._ahead) >= max(1, self._most_events // part) or size > max(1, self._most_bytes // part):
-            return False
         oldest_us = self._oldest_us
         if oldest_us is not None and oldest_us <= after_us:
             return False
+        part = limits.CLUSTER_SHARED_PART
+        most_events, most_bytes = max(1, self._most_events // part), max(1, self._most_bytes // part)
+        if not self._lane.offer(out, self.serial, most_events=most_events, most_bytes=most_bytes):
+            return False
         self.accepted += 1
-        self._ahead.append((self.serial, out))
-        self._ahead_bytes = size
         return True
 
     @property
@@ -293,33 +280,17 @@ class Backlog:
         """Count an event that goes for each filter with receivers that have no policy; whether one has."""
         if out.retained:
             self.owed[out.event.topic] = None
-        self._dropped = max(self._dropped, out.number)
-        wanted, digest = False, digest_in(out.event)
-        for filter_ in self._filters_of(out.event.topic):
-            behind = self._interest.filters.get(filter_)
-            if behind is not None and not behind.plain:
-                continue
-            wanted = True
-            if digest is not None:
-                self._merge((number, filter_), digest)
-            else:
-                self._tally((number, filter_)).add(out.event)
-        return wanted
-
-    def _tally(self, key: tuple[int, str]) -> Tally:
-        tally = self._tallies.get(key)
-        if tally is None:
-            tally = self._tallies[key] = Tally(LINK_FULL)
-        return tally
-
-    def _merge(self, key: tuple[int, str], digest: Digest) -> None:
-        self._tally(key).merge(digest)
+        wanted = [
+            (number, filter_)
+            for filter_ in self._filters_of(out.event.topic)
+            if (behind := self._interest.filters.get(filter_)) is None or behind.plain
+        ]
+        self._losses.count(out, wanted)
+        return bool(wanted)
 
     def changed(self, wants: Wants, removed: Iterable[str]) -> None:
         """The other node's interest has changed; nobody is left to tell of the filters that were removed."""
-        gone = set(removed)
-        for key in [key for key in self._tallies if key[1] in gone]:
-            del self._tallies[key]
+        self._losses.forget(removed)
         for number in wants.ended:
             self.private.ended(number, moved=False)
         for number in wants.moved:
@@ -338,20 +309,15 @@ class Backlog:
                 return taken
             self._sift()
         items, size = taken.items, 0
-        while self._ahead and (not items or size + len(self._ahead[0][1].data) <= most_bytes):
-            position, first = self._ahead.popleft()
-            items.append(AHEAD + first.data)
-            size += len(first.data)
-            self._ahead_bytes -= len(first.data)
-            self._flying.append(position)
-            taken.ahead.append((position, first))
-        while self._tallies and size < most_bytes:
-            key = next(iter(self._tallies))
-            digest = self._tallies.pop(key).settle()
-            assert digest is not None
+        if self._lane:
+            taken.ahead.extend(self._lane.take(most_bytes))
+            items.extend(AHEAD + first.data for _, first in taken.ahead)
+            size = sum(len(first.data) for _, first in taken.ahead)
+        while self._losses and size < most_bytes:
+            key, digest, item = self._losses.take()
             taken.told.append((key, digest))
-            items.append(encode_item(Told(key[1], to_bytes(digest), key[0], self._dropped)))
-            size += len(items[-1])
+            items.append(item)
+            size += len(item)
         if self.split:
             size = self._take_private(taken, size, most_bytes)
             if self._front or self.private.pending:
@@ -413,8 +379,7 @@ class Backlog:
     def landed(self, taken: Taken) -> None:
         """The other node has what was taken."""
         self._handed += taken.shared
-        for _ in taken.ahead:
-            self._flying.popleft()
+        self._lane.landed(len(taken.ahead))
         for one in taken.private:
             if isinstance(one, Sent):
                 self.private.landed(one)
@@ -422,10 +387,7 @@ class Backlog:
     def give_back(self, taken: Taken, *, now_us: Instant) -> None:
         """Queue what was taken again, in front: the other node has not had it."""
         private = bool(taken.private) or self.split
-        for position, first in reversed(taken.ahead):
-            self._flying.pop()
-            self._ahead.appendleft((position, first))
-            self._ahead_bytes += len(first.data)
+        self._lane.give_back(taken.ahead)
         for one in reversed(taken.private):
             if isinstance(one, Sent):
                 self.private.came_back(one)
@@ -440,7 +402,7 @@ class Backlog:
                 self._shared += out.count
                 self._shared_bytes += len(out.data)
         for key, digest in taken.told:
-            self._merge(key, digest)
+            self._losses.merge(key, digest)
         if private:
             self._narrow()
         if self._over:
@@ -451,28 +413,21 @@ class Backlog:
         queued = len(before)
         if before.split:
             self.serial = before.serial
-            self.accepted += queued - before._shared - len(before._ahead)
+            self.accepted += queued - before._shared - len(before._lane)
             before.private.move_to(self.private)
             self._front, before._front = before._front, self._front
             self._shared_bytes = sum(len(one.data) for one in self._front if isinstance(one, Outgoing))
             self._narrow()
             self.serial -= before._shared
         self._inherited = bool(before._waiting)
-        for _, first in before._ahead:
+        for first in before._lane.drain():
             if not self.offer_ahead(first, after_us=0):
                 self.offer(first, now_us=now_us)
         for out in before._waiting:
             self.offer(out, now_us=now_us)
-        for (_, filter_), tally in before._tallies.items():
-            digest = tally.settle()
-            assert digest is not None
-            self._merge((0, filter_), digest)
-        self._dropped = max(self._dropped, before._dropped)
+        self._losses.inherit(before._losses)
         before.accepted -= queued
-        before._ahead.clear()
-        before._ahead_bytes = 0
         before._waiting.clear()
-        before._tallies.clear()
         before._shared = before._shared_bytes = 0
 
     def untold(self, flights: Iterable[Taken]) -> int:
@@ -484,22 +439,19 @@ class Backlog:
             for one in taken.private:
                 if isinstance(one, Summed):
                     counts[one.queue.number, one.queue.was.filter] += one.digest.count
-        for key, tally in self._tallies.items():
-            counts[key] += tally.count + (0 if tally.merged is None else tally.merged.count)
+        for key, count in self._losses.counts():
+            counts[key] += count
         return max(counts.values(), default=0)
 
     def abandon(self) -> None:
         """Give up what waits: the other node is gone."""
-        self._abandoned += self._shared + self._shared_in_front + len(self._ahead)
-        self._ahead.clear()
-        self._flying.clear()
-        self._ahead_bytes = 0
+        self._abandoned += self._shared + self._shared_in_front + self._lane.abandon()
         for one in self._front:
             if isinstance(one, Sent):
                 self.private.lost(one)
         self._front.clear()
         self._waiting.clear()
-        self._tallies.clear()
+        self._losses.clear()
         self._shared = self._shared_bytes = 0
         self.private.abandon()
 
@@ -520,4 +472,4 @@ def _add(taken: Taken, one: Sent | Summed) -> int:
     return len(data)
 
 
-__all__ = ["LINK_FULL", "Backlog", "LinkAccount", "Outgoing", "Taken"]
+__all__ = ["Backlog", "LinkAccount", "Outgoing", "Taken"]

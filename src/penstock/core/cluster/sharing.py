@@ -11,8 +11,9 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import limits
-from penstock.core.cluster.backlog import LINK_FULL, LinkAccount
+from penstock.core.cluster.backlog import LinkAccount
 from penstock.core.cluster.frames import Groups, Told, encode_item
+from penstock.core.cluster.losses import LINK_FULL
 from penstock.core.queues.dropping import Tally
 from penstock.errors import ClusterError
 from penstock.model.digest_wire import to_bytes
