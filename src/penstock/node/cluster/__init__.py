@@ -7,6 +7,7 @@
     peer.py            another node, as the broker sees it
     service.py         the nodes of the cluster, the links to them, and what goes over them
     sending.py         what goes to other nodes, along trees
+    receiving.py       frames of other nodes, and which part handles which item
     incoming.py        what comes from other nodes, for the broker
     retained.py        retained messages, which all nodes have
     roots.py           which node has which session

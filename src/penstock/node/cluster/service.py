@@ -9,28 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from penstock.core.cluster.backlog import LinkAccount, Outgoing
-from penstock.core.cluster.frames import (
-    About,
-    Answer,
-    Ask,
-    Carried,
-    CarriedRun,
-    Groups,
-    Shared,
-    Told,
-    Wants,
-    is_data,
-)
-from penstock.core.cluster.peer import Addressed
+from penstock.core.cluster.frames import About
 from penstock.core.cluster.view import Change, View
-from penstock.errors import ClusterError, DigestError, MqttError, printable
-from penstock.model.digest_wire import from_bytes
+from penstock.errors import printable
 from penstock.model.instant import to_us
 from penstock.node.broker.background import Background
 from penstock.node.broker.broker import VERSION
@@ -40,6 +26,7 @@ from penstock.node.cluster.draining import Draining, DrainOrder
 from penstock.node.cluster.incoming import Incoming
 from penstock.node.cluster.moves import Moves
 from penstock.node.cluster.peer import ClusterPeer, when_told
+from penstock.node.cluster.receiving import Receiving
 from penstock.node.cluster.records import item_of, run_item_of
 from penstock.node.cluster.retained import SharedRetained
 from penstock.node.cluster.sending import Sending
@@ -50,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from penstock.core.cluster.copies import OutgoingRun
-    from penstock.core.cluster.frames import Item
     from penstock.core.cluster.view import Sighting
     from penstock.model.event import Event
     from penstock.model.instant import Instant
@@ -68,9 +54,6 @@ TICK_S: Final = 0.1
 
 ABOUT_US: Final = 5_000_000
 """How often a node tells the others about itself."""
-
-SEEN_MOST: Final = 100
-"""Complaints about one node that are logged; the rest is counted."""
 
 
 class ClusterService(SessionListener):
@@ -108,7 +91,6 @@ class ClusterService(SessionListener):
         self._said_us = 0
         self._ousted = False
         self._stop_node = stop
-        self._closing = False
         self._background = Background()
         self._retained = SharedRetained(broker, own.name, number=self._next_number, offer=self._offer_all)
         self._incoming = Incoming(broker, self._retained)
@@ -119,6 +101,15 @@ class ClusterService(SessionListener):
         )
         self.moves = Moves(broker, self, self._incoming, self._background, wait_us=to_us(settings.move_s))
         self._sending = Sending(self, fabric, self._view, zone=settings.zone, fan_out=settings.fan_out)
+        self._receiving = Receiving(
+            self,
+            broker,
+            self._view,
+            sending=self._sending,
+            incoming=self._incoming,
+            sharing=self._sharing,
+            questions=self.questions,
+        )
 
     async def start(self) -> None:
         """Join the cluster; NodeError if this node cannot listen, or its name is taken."""
@@ -135,7 +126,7 @@ class ClusterService(SessionListener):
 
     def stop(self) -> None:
         """Take nothing from other nodes any more: the broker is about to end."""
-        self._closing = True
+        self._receiving.closing = True
 
     async def close(self) -> None:
         """Hand over what is on its way, and leave the cluster; the broker has ended before."""
@@ -303,7 +294,7 @@ class ClusterService(SessionListener):
         self._past_received += peer.received
         peer.settle(now_us=self.now_us())
         peer.asking.give_up("the node is gone")
-        if not self._closing and not self._ousted:
+        if not self._receiving.closing and not self._ousted:
             self.moves.view_changed()
         # It may have been killed while some nodes had its last retained messages and others had not.
         topics = self._retained.left_by(name)
@@ -415,82 +406,7 @@ class ClusterService(SessionListener):
 
     def received(self, sender: Sighting, frame: bytes) -> None:
         """The fabric brings a frame of another node, or one that it passes on."""
-        peer = self._peers.get(sender.name)
-        if peer is None or peer.seen.incarnation != sender.incarnation:
-            return  # it comes again when the view knows the sender
-        try:
-            frames = self._sending.pass_on(sender, frame)
-        except ClusterError as error:
-            self._complain(peer, str(error))
-            return
-        for origin, each in frames:
-            found = self._peers.get(origin.name)
-            if found is not None and found.seen.incarnation == origin.incarnation:
-                self._received(found, each)
-
-    def _received(self, peer: ClusterPeer, frame: bytes) -> None:
-        """Take a frame of the link to another node."""
-        now_us = self._broker.now_us = self.now_us()
-        if self._closing and is_data(frame):
-            return
-        try:
-            found = peer.link.received(frame, now_us=now_us)
-        except ClusterError as error:
-            self._complain(peer, str(error))
-            return
-        self._sending.again(peer, found.again)
-        if found.settled:
-            peer.settle(now_us=now_us)
-            self._sending.soon(peer)
-        if found.items:
-            self._take(peer, found.items, now_us)
-
-    def _take(self, peer: ClusterPeer, items: list[Item | Addressed], now_us: Instant) -> None:
-        journal = self._broker.journal
-        if journal is not None:
-            journal.begin()
-        for item in items:
-            try:
-                self._take_one(peer, item, now_us)
-            except (ClusterError, DigestError, MqttError) as error:
-                self._complain(peer, str(error))
-        upto = peer.link.taken
-        if journal is not None and journal.hold(
-            partial(self._sending.acknowledge_safe, peer, upto), behind=bool(peer.held)
-        ):
-            peer.held += 1
-        else:
-            self._sending.acknowledge_soon(peer)
-
-    def _take_one(self, peer: ClusterPeer, item: Item | Addressed, now_us: Instant) -> None:
-        match item:
-            case CarriedRun():
-                self._incoming.deliver_run(peer, item, now_us)
-            case Carried():
-                self._incoming.deliver(peer, item, now_us)
-            case Addressed():
-                self._incoming.deliver(peer, item.item, now_us, item.classes, ahead=item.ahead)
-            case Told():
-                self._incoming.tell(peer, item, from_bytes(item.digest), now_us)
-            case Wants():
-                self._incoming.want(peer, item)
-            case Shared():
-                self._sharing.deliver(peer, item, now_us)
-            case Groups():
-                self._sharing.told(peer, item)
-            case Ask():
-                self.questions.asked(peer, item)
-            case Answer():
-                peer.asking.answered(item)
-            case About():
-                member = self._view.members.get(peer.seen.name)
-                if member is not None:
-                    member.about = item
-
-    def _complain(self, peer: ClusterPeer, problem: str) -> None:
-        peer.damaged += 1
-        if peer.damaged <= SEEN_MOST:
-            log.warning("cluster: from node %s: %s", printable(peer.seen.name), printable(problem))
+        self._receiving.received(sender, frame)
 
     async def drain(self, node: str, *, undo: bool, rate: int, leave: bool) -> tuple[str, int]:
         """Have a node send its clients away; returns its name and its clients. ClusterError if it cannot."""

@@ -10,7 +10,7 @@ from penstock.core.cluster.frames import Ack, Ask, CarriedRun, Wants, ack_frame,
 from penstock.mqtt.codes import V4
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.publish import Publish
-from penstock.node.cluster.service import SEEN_MOST
+from penstock.node.cluster.receiving import SEEN_MOST
 from tests.kit.cluster import Network, members
 from tests.kit.waiting import until
 
