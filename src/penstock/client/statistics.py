@@ -60,7 +60,7 @@ class ReceiveStatistics:
     taken_digested: int
     """Events counted in digests the program took."""
     waiting: int
-    """In the client's buffer, as themselves or counted in digests."""
+    """Events in the client's buffer, as themselves or counted in digests."""
     abandoned: int
     """Events in the buffer when the subscription ended."""
     repeated: int = 0

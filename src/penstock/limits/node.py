@@ -77,7 +77,7 @@ that the kernel takes for it: a tenth of a second at 50 kbit/s.
 """
 
 TIMED_FLUSH_US: Final = 2_500
-"""Such a client gets writes of what it takes in this time; above 105 Mbit/s it is a fast one."""
+"""Time for which one write lasts a client for which time counts; above 105 Mbit/s the client is fast."""
 
 SEND_BUFFER_BYTES: Final = 1 << 20
 """Socket buffer requested when a client is fast again; the kernel may grant less."""

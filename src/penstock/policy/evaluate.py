@@ -76,7 +76,7 @@ def pack(
         return Packed(list(items), ())
     events = [item for item in items if isinstance(item, Event)]
     causes: list[Cause | None] = [None] * len(events)
-    """By which step each event is dropped."""
+    """The step that drops each event; None: it is kept."""
     effects: list[FilterEffect] = []
     for placed in policy.steps(level):
         if placed.cause.level <= above:

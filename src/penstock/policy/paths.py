@@ -42,7 +42,7 @@ class Path:
     """A parsed attribute path."""
 
     text: str
-    """As written; digests name the attribute by it."""
+    """The path as the policy has it; digests name the attribute by this text."""
     source: Source
     segments: tuple[str, ...] = ()
     """Keys into the payload (or list indexes), or the one name of a user property."""

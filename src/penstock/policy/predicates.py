@@ -50,7 +50,7 @@ class Predicate:
 
     @property
     def text(self) -> str:
-        """As a person would write it: `pulse > 120`."""
+        """The predicate as a person would write it: `pulse > 120`."""
         node: Any = self.filter
         match node:
             case filters.Within():

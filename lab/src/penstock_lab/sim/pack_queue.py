@@ -51,7 +51,7 @@ class _LinkPace:
     def __init__(self, options: LinkOptions) -> None:
         self.pace = Pace(overhead=options.overhead_bytes)
         self._size = 0
-        """Of the message that is being sent; 0: none."""
+        """Bytes of the message that is being sent; 0: none."""
         self._since_us = 0
 
     def send(self, item: Item, now_us: int) -> None:
@@ -149,7 +149,7 @@ class Figure8Setting:
     bytes_per_s: int = 6_250
     """50 kbit/s."""
     event_bytes: int = 250
-    """On the wire: 25 events a second go out while 33⅓ come in."""
+    """Bytes of an event on the wire: 25 events a second go out while 33⅓ come in."""
     overhead_bytes: int = 4
     """Framing of each message on the wire, part of `event_bytes`."""
     digests_on_wire: bool = True

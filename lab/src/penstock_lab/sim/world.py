@@ -62,7 +62,7 @@ class Trace:
 Message = TypeVar("Message")
 
 SEEDS: Final = 1 << 64
-"""Seeds lie below this: they are the seed of XXH64, which has 64 bits."""
+"""Upper bound of a seed: XXH64, which takes it, has a seed of 64 bits."""
 
 
 class World:

@@ -68,9 +68,9 @@ class Account(msgspec.Struct, frozen=True):
     conserved: int
     """Queues whose events are all accounted for: delivered, or counted in a digest."""
     latency: Histogram
-    """From the event's own time to its delivery."""
+    """Times from an event's own timestamp to its delivery."""
     intervals: Histogram
-    """From pack to pack of a queue."""
+    """Times between two packs of a queue."""
     levels: dict[int, int]
     """Packs by the level that made room; 0: the worst case."""
     filters: dict[str, tuple[int, int, str, int, int]]
@@ -137,7 +137,7 @@ class Account(msgspec.Struct, frozen=True):
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`; times in seconds."""
+        """Return the account for `--json`, with times in seconds."""
         return {
             "queues": self.queues,
             "accepted": self.accepted,

@@ -166,7 +166,7 @@ class RecordedStream:
 
     @property
     def span_s(self) -> float:
-        """From the first event to the last."""
+        """Seconds from the first event to the last."""
         return (self.end_us - self.begin_us) / 1e6
 
 
@@ -176,7 +176,7 @@ class Backtest:
 
     stream: RecordedStream
     accounts: dict[str, Account]
-    """By candidate, in their order."""
+    """The account of each candidate, in the order of the candidates."""
     silent: frozenset[str] = frozenset()
     """Candidates that send no digests of dropped events."""
 

@@ -30,7 +30,7 @@ class Watch:
     url: str
     tags: tuple[str, ...]
     rules: dict[str, Any]
-    """As `channels add` takes them; empty: the defaults."""
+    """Options for comparing, in the form that `channels add` accepts; empty: the defaults."""
     every_s: float
     """Between polls; 0: as the node allocates."""
     paused: bool

@@ -108,7 +108,7 @@ class Given(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Bytes of the whole session; 0: there is none, it has ended."""
     part: bytes = b""
     marks: Marks = {}
-    """What the session has seen of each origin."""
+    """Number of the last event of each origin that the session has seen."""
     partial: bool = False
     """Whether the holder, too, never got what waited at the one before."""
     gaps: Gaps = {}
@@ -188,11 +188,11 @@ class Outcome(Enum):
     """How a client has come to this node."""
 
     NEW = "new"
-    """It has no session elsewhere."""
+    """The client has no session at another node."""
     MOVED = "moved"
-    """Its session has come from another node whole."""
+    """The session of the client has come from another node, complete."""
     ENDED = "ended"
-    """It begins anew, and its session elsewhere has ended."""
+    """The client asked for a new session; its session at another node has ended."""
     RECALLED = "recalled"
     """The holder does not answer: subscriptions and policies are those that the root knows."""
     ALONE = "alone"

@@ -1,4 +1,4 @@
-"""What nodes pass on for each other, and its bytes: one frame for many nodes, acknowledgements of many nodes.
+"""Encodes what nodes pass on for each other: one frame for many nodes, acknowledgements of many nodes.
 
 A relayed frame has the items of the frames of some nodes, each item once, and a *stop* for each node: the
 number of its frame on its link to the origin, and which items are in it. Stops are in the order of the tree,
@@ -33,7 +33,7 @@ class Stop(msgspec.Struct, frozen=True, gc=False, array_like=True):
     number: Natural
     """Number of the node's frame on its link from the origin; 0: there is none, the node only forwards."""
     span: Natural
-    """This stop and all behind it."""
+    """Number of stops in this branch of the tree: this one and all behind it."""
     picks: list[Natural] | None = None
     """Places of the items of its frame; None: all of them."""
 
@@ -52,7 +52,7 @@ class Relayed(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=1):
         return data_frame(stop.number, b"".join(items))
 
     def branches(self) -> Iterator[Relayed]:
-        """What goes on from the first stop, one for each node to send to, with the items it needs."""
+        """The frames that the first stop sends on, one for each next node, with the items needed there."""
         at = 1
         while at < len(self.stops):
             span = self.stops[at].span
@@ -83,7 +83,7 @@ class Receipts(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=2):
 
 
 class Unreached(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=3):
-    """To an origin: the sender does not reach these nodes."""
+    """Tells an origin that the sender does not reach these nodes."""
 
     names: list[Text]
 

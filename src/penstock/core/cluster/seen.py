@@ -1,4 +1,4 @@
-"""What a session that moves has seen of each origin: how far, and what it may have missed on the way.
+"""Tracks how far a moving session has seen the events of each origin, and which it may have missed.
 
 The number of the last event that a node has seen is not always that of its sessions. An origin that could not
 be fenced when a session came may have events on their way to the node before: the session has not seen them,
@@ -37,7 +37,7 @@ def missed(gaps: Gaps, origin: str, incarnation: int, number: int) -> bool:
 
 
 class Seen:
-    """What a session has seen that has come to this node from another one."""
+    """Events that a session has seen, for a session that came to this node from another one."""
 
     def __init__(self, marks: Marks, gaps: Gaps, *, since: Marks, fenced: Container[str]) -> None:
         """`marks` and `gaps` are what it had seen there; `since` is what this node had seen when it began to

@@ -29,7 +29,7 @@ NOBODY: Final[Mapping[str, int]] = {}
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a root knows of the session of a client."""
+    """The record of a client's session that its root keeps: which node has the session."""
 
     client: Text
     epoch: Natural

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Stamp(NamedTuple):
-    """Who wrote a topic, and when; the greater stamp counts."""
+    """When a retained message was written, and by which node; the message with the greatest stamp wins."""
 
     at_us: Instant
     origin: str
@@ -81,7 +81,7 @@ class Stamps:
         return topics
 
     def forget(self, topic: str) -> None:
-        """There is no message of a topic here: there was no room for it."""
+        """Forget the stamp of a topic whose message was not kept, for lack of room."""
         self._last.pop(topic, None)
         self._deleted.pop(topic, None)
         self._through.pop(topic, None)

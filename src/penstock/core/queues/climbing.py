@@ -47,7 +47,7 @@ class Climbed:
     collapsed: int | None = None
     """Events that the worst case dropped; None: it was not needed."""
     spared_bytes: int = 0
-    """Of the events that the level would have dropped."""
+    """Bytes of the events that the level would have dropped and that were kept."""
 
 
 class Climber:

@@ -61,7 +61,7 @@ class Drain:
     in_bytes: bool
     """Bytes per second, else items (events and digests)."""
     text: str = ""
-    """As the user wrote it."""
+    """The rate as the user wrote it."""
 
     def __post_init__(self) -> None:
         if not limits.DRAIN_LEAST <= self.per_s <= limits.DRAIN_MOST:
@@ -123,9 +123,9 @@ class Replayed:
     """Result of one queue; places are indexes of the offered events, from 0."""
 
     published_us: array[int]
-    """By place."""
+    """When each event was published, by place."""
     delivered_us: array[int]
-    """By place: when the last byte was sent; LOST for events in digests."""
+    """When the last byte of each event was sent, by place; LOST for events in digests."""
     digests: int
     """Digests delivered."""
     packs: tuple[PackRecord, ...]

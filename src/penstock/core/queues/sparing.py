@@ -37,7 +37,7 @@ _STEPS: Final = 16
 """If digests take more room than expected, at least a 16th less is spared: so many tries are enough."""
 
 _DIGEST_BYTES: Final = 80
-"""Of a digest of one attribute."""
+"""Size of a digest of one attribute."""
 
 
 class Sparing:
@@ -116,7 +116,7 @@ class Fitting:
         digests = [item for item in items if isinstance(item, Digest)]
         self._room = most - pace.total(digests) - pace.amount(size=_DIGEST_BYTES, items=1)
         self.spared_bytes = 0
-        """Of the events that the level would have dropped."""
+        """Bytes of the events that the level would have dropped and that were kept."""
 
     def packed(self, plan: Plan, *, level: int, above: int, now_us: Instant) -> tuple[Packed, Sequence[Item]]:
         """The pack, and its items with digests merged; nothing is spared if the level leaves too much."""

@@ -158,7 +158,7 @@ class Flow:
         self.length = 0
         """Number of the length of slots it is served in."""
         self.load = 0.0
-        """Its packets in one of the shortest slots."""
+        """Packets of the flow in one of the shortest slots."""
         self.links: tuple[Link, ...] = ()
         """Links on which it has places."""
         self.shut_out: tuple[Link, ...] = ()

@@ -108,7 +108,7 @@ class SlotStatistics:
     """Probability that a key never inserted is found in some slot, from the bits set."""
 
     def as_json(self) -> dict[str, Any]:
-        """As a mapping, for commands and the dashboard."""
+        """Return the figures as a mapping, for commands and the dashboard."""
         return asdict(self)
 
 

@@ -18,7 +18,7 @@ class FlowStatistics:
     pattern: str
     """constant, retries, or empty if none is known."""
     period_us: int
-    """Its period; of retries the pause before the first one."""
+    """Period of the flow; for retries, the pause before the first one."""
     jitter_us: int
     """Standard deviation of arrivals around the expected times."""
     tolerance_us: int

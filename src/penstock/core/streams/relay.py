@@ -177,7 +177,7 @@ class RelayStatistics:
 
 
 class Relay:
-    """Between one link up and any number down; `interest` names its own filter at the node above."""
+    """Relays a stream between one link up and any number down; `interest` is its filter at the node above."""
 
     def __init__(
         self,

@@ -152,7 +152,7 @@ class SubendStatistics:
     """Smoothed speed of the doubt horizon, in tick-seconds per second."""
     recovering: bool
     nack_window: int
-    """In ticks."""
+    """Size of the window for NACKs, in ticks."""
     delivered: int
     ignored: int
     """Messages beyond the receive window."""

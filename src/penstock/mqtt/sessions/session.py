@@ -47,7 +47,7 @@ class Subscriptions:
         return len(self._held)
 
     def __iter__(self) -> Iterator[Subscribed]:
-        """In the order of their first SUBSCRIBE."""
+        """Iterate over the subscriptions in the order of their first SUBSCRIBE."""
         return iter(self._held.values())
 
     def get(self, filter_: str) -> Subscribed | None:

@@ -1,4 +1,4 @@
-"""Who may connect, and what a client may publish and subscribe to.
+"""Access control: which clients may connect, and which topics each may publish and subscribe to.
 
 gate.py        decides about each connection, user, topic and filter; counts connections by address
 rate.py        the rate limiter: a burst and then an even rate

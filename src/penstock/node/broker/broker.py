@@ -169,7 +169,7 @@ class Broker:
             await self.journal.close()
 
     def protocol(self, listener: Listener) -> Connection:
-        """For a new connection."""
+        """Return the protocol for a new connection of a listener."""
         return Connection(self, listener)
 
     def _new_publisher(self, connection: Connection, session: Session, connect: Connect) -> Publisher:  # noqa: ARG002

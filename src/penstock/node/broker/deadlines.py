@@ -40,7 +40,7 @@ class Deadlines(Generic[T]):
         self._numbers = count()
         self._horizon_us = horizon_us
         self._watched: dict[int, T] = {}
-        """By their keys; a key in the heap that is not here is void."""
+        """What is watched, by key; a key in the heap that is not here is void."""
         self._keys: dict[T, int] = {}
 
     def watch(self, one: T, *, now_us: Instant) -> None:

@@ -93,7 +93,7 @@ class Delivery:
         self.waiting: dict[Subscription, None] = {}
         """Subscriptions whose queues hold something, in the order in which they fell behind."""
         self.aliases: AliasesOut | None = None
-        """For topics we send, where the client takes aliases."""
+        """Aliases of the topics sent to the client; None if the client takes no aliases."""
         self.particular = False
         """Whether the client takes no message as it is: it wants aliases, or small packets only."""
         self.most_bytes = 0
@@ -103,7 +103,7 @@ class Delivery:
         self.pacing: Pacing | None = None
         """The pace of the client, if a queue keeps time."""
         self.metered: Callable[[], None] | None = None
-        """For a session that never keeps up, so that little is outside its queues: has it drained soon."""
+        """Schedules the draining of a metered session, of which little may be outside its queues."""
         self.sources: list[SessionSource] = []
         """Feed the session besides its queues."""
         self._journal = journal

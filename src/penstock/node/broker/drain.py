@@ -315,5 +315,5 @@ class Drain:
 
 
 def _turn(queue: BoundedQueue) -> Instant:
-    """By what the queues of a session take turns: since when their next items wait."""
+    """Key by which the queues of a session take turns: since when the next item of a queue waits."""
     return 0 if queue.urgent else head_us(queue.head()) or 0

@@ -1,4 +1,4 @@
-"""Between a session and its connection: what each needs of the other, and the messages in flight."""
+"""Connects a session and its connection: what each needs of the other, and the messages in flight."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Writer(Protocol):
     """Takes the messages for a client: its connection, or an outbox in front of it."""
 
     sampled: Sampled | None
-    """Whose latency is measured when what is written next leaves."""
+    """The subscription whose latency is measured when the next bytes written leave."""
 
     def write(self, data: bytes) -> None:
         """Send in order; may turn `paused` on."""

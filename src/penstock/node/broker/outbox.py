@@ -57,7 +57,7 @@ class Outbox:
         self._batches: list[_Batch] = []
         self._size = 0
         self.sampled: Sampled | None = None
-        """Whose latency is measured when the next packets leave."""
+        """The subscription whose latency is measured when the next packets leave."""
 
     @property
     def full(self) -> bool:

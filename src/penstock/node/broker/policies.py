@@ -70,9 +70,9 @@ class Queueing:
             capacity_events=max(queues.events, limits.FIRM_EVENTS),
             capacity_bytes=max(queues.bytes, limits.FIRM_BYTES),
         )
-        """For QoS 1 and 2 without a policy."""
+        """Options of queues for QoS 1 and 2 without a policy."""
         self.digests = queues.digests
-        """Whose digests come in the stream, unless the subscription says."""
+        """Subscriptions that get digests in their stream: `policy`, `all` or `none`, unless one says."""
         self.fresh_us = to_us(queues.fresh_s) or None
         """Time that no event should wait longer, where neither client nor policy says."""
         self._controller = queues.controller

@@ -33,7 +33,7 @@ LOOK_S: Final = 0.5
 """How often it is found out whether receivers have changed, as long as somebody wants to know."""
 
 VERSION: Final = 1
-"""Of what is told."""
+"""Version of the format of the messages about receivers."""
 
 _PROPERTIES: Final = Properties(payload_format_indicator=1, content_type=JSON_TYPE)
 

@@ -76,7 +76,7 @@ class ChannelWriter:
         self._channel = channel
         self._beside = beside
         self._rows: list[Row] = []
-        """To be written with the next flush, or before what is committed sooner."""
+        """Rows to be written with the next flush, or before any row that is committed sooner."""
         self._changed: dict[str, None] = {}
         """Channels whose facts are to be written with the next flush."""
         self._made: list[_Maker] = []

@@ -36,7 +36,7 @@ class Questions:
         self._host = host
         self._background = background
         self.handlers: dict[str, Handler] = {}
-        """Who answers questions, by kind."""
+        """Functions that answer questions of other nodes, by kind of question."""
 
     async def ask(self, peer: ClusterPeer, kind: str, body: bytes = b"", *, wait_us: int) -> bytes:
         """Ask another node; ClusterError if it is away, does not answer in time, or says why it cannot."""

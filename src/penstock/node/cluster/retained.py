@@ -38,7 +38,7 @@ class SharedRetained:
         self.last: Message | None = None
         """The retained message that was sent to all nodes last."""
         self.number = 0
-        """Its number among the events of this node."""
+        """Number of that message among the events of this node."""
 
     def changed(self, message: Message) -> None:
         """A retained message has changed at this node: all nodes get it, whether they want it or not."""

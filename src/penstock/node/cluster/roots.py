@@ -147,7 +147,7 @@ class Roots:
         self._news.pop(client, None)
 
     def record_of(self, client: str) -> Record | None:
-        """What this node says of a session it has."""
+        """The record that this node sends to the root of a session it holds; None if it holds none."""
         session = self._broker.sessions.get(client)
         if session is None:
             return None

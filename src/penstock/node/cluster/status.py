@@ -80,7 +80,7 @@ class MemberRow(msgspec.Struct, frozen=True, gc=False):
     state: str
     """`here`, `joining` until it has said something, `draining` if it sends its clients away, or `away`."""
     since_us: int
-    """For how long it is in the cluster, or away."""
+    """For how long the node has been in the cluster, or away."""
     zone: str
     clients: tuple[str, ...]
     """Addresses for MQTT clients."""

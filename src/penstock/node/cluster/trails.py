@@ -51,7 +51,7 @@ class TrailsHost(Protocol):
 
 @dataclass(slots=True)
 class _Trail:
-    """What may still come for one session."""
+    """Events that may still arrive here for one session that has left."""
 
     filters: TopicTree[str, str]
     since: Marks

@@ -96,7 +96,7 @@ class Drained(msgspec.Struct, frozen=True):
 
     node: str
     clients: int
-    """Its attached clients at the moment."""
+    """Clients attached to the node at the moment."""
 
 
 class Streams(msgspec.Struct, frozen=True):

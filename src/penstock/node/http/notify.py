@@ -30,7 +30,7 @@ _WHO: Final = Parameter("who", "a subscriber with its kind in front, as xmpp:ann
 
 
 class TestRecipient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who is sent a test."""
+    """The subscriber to whom a test message is sent."""
 
     __test__ = False  # it is no test of pytest's
     who: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.node.observe.watch import Watch
 
 BATCH_S: Final = 0.25
-"""Between two batches of messages: faster than anybody reads."""
+"""Time between two batches of messages: shorter than anybody can read."""
 BEAT_S: Final = 15
 """A line is sent after this time without messages, so that a lost connection is noticed."""
 
@@ -58,7 +58,7 @@ class Topics(msgspec.Struct, frozen=True, gc=False):
     messages: int
     """Messages of all matching topics."""
     topics: tuple[TopicRow, ...]
-    """In the order of their names."""
+    """Topics with messages, in the order of their names."""
     more: int
     """Messages on topics beyond the bound, which are not listed."""
 

@@ -46,7 +46,7 @@ class AccessDifference(msgspec.Struct, frozen=True):
 
 
 class AccessDifferences(msgspec.Struct, frozen=True):
-    """What rules would change for the users there are, on topics that the rules name."""
+    """Decisions that differ between two lists of rules, for existing users on topics that the rules name."""
 
     compared: int
     """Questions that were asked of both lists of rules."""

@@ -30,7 +30,7 @@ class OutboxWriter:
     """Restores the outbox from its file, and writes its changes from then on."""
 
     def __init__(self, outbox: Outbox, store: Database) -> None:
-        """In the running loop; StoreError if what the file holds is damaged."""
+        """Needs a running event loop; StoreError if the file is damaged."""
         self._outbox = outbox
         self._store = store
         self._beside: list[Row] = []

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.node.config.notify import XmppSettings as Settings
 
 PASSWORD_VARIABLE: Final = "PENSTOCK_XMPP_PASSWORD"  # noqa: S105  # a name
-"""Of the environment: the password, if the configuration has none."""
+"""Environment variable with the password, if the configuration has none."""
 
 
 def password_of(settings: Settings) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.node.observe.status import NodeStatus, Observed
 
 INTERVAL_S: Final = 1.0
-"""Between samples."""
+"""Time between two samples."""
 
 SHARE: Final = 0.02
 """Share of the event loop's time that taking snapshots may use: a node of many thousands of clients is

@@ -82,7 +82,7 @@ class DigestColumns(NamedTuple):
     seq_last: list[int]
     causes: list[tuple[tuple[Cause, int], ...]]
     attributes: list[tuple[str, SummaryColumns]]
-    """By attribute, in order."""
+    """Names of the attributes with their summaries, in order."""
 
 
 def digest_columns(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NAME: Final = "cluster"
 SHOWS: Final = Shows(live=True)
 UNBOUNDED: Final = ("max_queued_messages 0", "max_queued_bytes 0")
-"""With its defaults Mosquitto would drop."""
+"""Lifts the bounds of Mosquitto's queues: with its defaults it would drop messages."""
 PROMPT: Final = "set_tcp_nodelay true"
 """Set where Mosquitto is faster with it: for single messages."""
 CONFIG: Final[dict[str, Any]] = {"queues": {"events": 2 * WINDOW}, "sys_interval_s": 0}
@@ -217,5 +217,5 @@ def _latency(who: tuple[Contestant, ...], effort: ClusterEffort) -> list[Benchma
 
 
 def _turns(count: int, number: int) -> list[int]:
-    """Who runs in which order: another one begins in each round."""
+    """The order of the systems in a round: each round begins with another one."""
     return [(number + step) % count for step in range(count)]

@@ -46,9 +46,9 @@ class Writing:
     tracked: bool = False
     spaced: bool = False
     dated: bool = False
-    """With the date of the request, in another format."""
+    """Whether the feed has the date of the request in it, in another format."""
     styled: bool = False
-    """With other attributes in the markup."""
+    """Whether the markup has other attributes."""
     ids: str = ""
     """How ids are made: empty as always, or by another scheme, or at random."""
 

@@ -38,15 +38,15 @@ IDLE_KB: Final = 5.0
 IDLE_TIMES: Final = 1.5
 """How many times as long as the rival's the attaching of all of them may take."""
 FEW: Final = 100
-"""As many clients are under way at a time in the last row: Mosquitto's queue in the kernel holds them all, so
+"""Clients that connect at the same time in the last row: few enough for the accept queue of Mosquitto, so
 that none has to try again."""
 SETTLE_S: Final = 1.5
-"""Until a broker's memory is looked at."""
+"""Pause before the memory of a broker is measured."""
 CLIENTS: Final = 1_000
 EVENTS: Final = 20
 """Messages that wait for each client."""
 PAPERS_CLIENTS: Final = 16
-"""As many as the paper's Figure 7 has receivers; its Figure 9 stays below a second."""
+"""Receivers of the paper's Figure 7, for which its Figure 9 stays below a second."""
 TIMES_FEW: Final = 10
 """The few clients come back so many times as often: a percentile needs many."""
 GOAL_MS: Final = 100.0
@@ -66,11 +66,11 @@ class Taken:
     """Times of one broker's clients, in milliseconds."""
 
     empty: list[float] = field(default_factory=list)
-    """From the start to CONNACK, nothing waiting."""
+    """Times from opening the connection to CONNACK, of clients for whom nothing waits."""
     waited: list[float] = field(default_factory=list)
-    """From CONNECT to the first message: the paper's Figure 9."""
+    """Times from CONNECT to the first message that waited: the paper's Figure 9."""
     total: list[float] = field(default_factory=list)
-    """From the start to the first message."""
+    """Times from opening the connection to the first message that waited."""
 
     def note(self, worker: Worker) -> None:
         """Detach and attach all clients, first without and then with waiting messages, and keep the times."""

@@ -95,7 +95,7 @@ class Received:
     memory_bytes: int = 0
     digest_bytes: int = 0
     bytes: int = 0
-    """Of all messages, digests among them, with their headers."""
+    """Bytes of all messages, digests included, with their headers."""
 
     @property
     def accounted(self) -> int:

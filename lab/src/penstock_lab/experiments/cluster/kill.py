@@ -116,7 +116,7 @@ class Run:
         """Events that nodes tell as abandoned, at the end or before they were killed."""
         self.problem = ""
         self.status: dict[str, dict[str, Any]] = {}
-        """What each node says of the cluster at the end."""
+        """Status of the cluster at the end of the run, as each node reports it."""
 
     # -- the run ---------------------------------------------------------------------------------------------
 
@@ -378,7 +378,7 @@ class Run:
         return Table("Faults", ("fault", "times", "node away to others at the end of it"), rows)
 
     def subscribers_table(self) -> Table:
-        """What each subscriber got."""
+        """Messages that each subscriber received."""
         rows = tuple(
             (
                 one.name + (" (killed)" if not self._strict(one) else ""),

@@ -30,7 +30,7 @@ SERVED_S: Final = 5.0
 """Longest time for a message to come back, and for a visitor to be answered: busy machines are slow, but a
 node that stands still for seconds is not well."""
 AWAKE_S: Final = 0.2
-"""Most that counts of the time between two looks at the clock (`_Awake`)."""
+"""Most that counts of the time between two readings of the clock: in the rest this process stood still."""
 TOPIC: Final = "bystander/echo"
 
 

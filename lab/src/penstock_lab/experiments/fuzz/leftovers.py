@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PAGE: Final = 100
 """Sessions that are asked for, and ended, at once."""
 ROUNDS: Final = 10_000
-"""Most pages."""
+"""Most pages of sessions that are fetched."""
 STEP_S: Final = 10.0
 """Longest wait for one answer."""
 

@@ -60,7 +60,7 @@ class Effort:
     frozen_receivers: tuple[int, ...]
     frozen_events: int
     rounds: int
-    """Of the measurement inside one process."""
+    """Repetitions of the measurement inside one process."""
 
 
 QUICK: Final = Effort((1, 4, 16), 60, 0.03, (4,), 2_000, 3)

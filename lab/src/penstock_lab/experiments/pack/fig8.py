@@ -200,7 +200,7 @@ def level_two(pack: QueueFigures) -> Claim:
 
 
 def _levels_over(hour: dict[str, QueueFigures], *, quick: bool) -> tuple[Claim, ...]:
-    """At which level the packs were; a short run does not tell, since ladders drift."""
+    """Compare the levels of the packs; a short run proves nothing, since ladders drift."""
     pack, ladder, printed = (hour[name] for name in PACKING)
     time = "the shortened run" if quick else "an hour"
     return (

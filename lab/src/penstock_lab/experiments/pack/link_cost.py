@@ -49,7 +49,7 @@ class LinkCost(NamedTuple):
     different: int
     """… counted once, however often they arrived."""
     copies: int
-    """For how many classes of receivers, over all of them."""
+    """Classes of receivers that arriving events were for, summed over all events."""
     balanced: bool
 
 

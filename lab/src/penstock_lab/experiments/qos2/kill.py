@@ -161,7 +161,7 @@ class Found(NamedTuple):
     unmarked: list[str]
     disorder: list[str]
     incomplete: list[str]
-    """Without PUBCOMP at the publisher, or held for ever by the subscriber."""
+    """Messages whose publisher never got PUBCOMP, or that the subscriber holds for ever."""
     sessions_lost: list[str]
     missed: list[str]
     """Points that were not reached."""

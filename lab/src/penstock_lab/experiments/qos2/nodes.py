@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 START_S: Final = 120.0
 """Longest wait for a node."""
 PR_SET_PDEATHSIG: Final = 1
-"""Of Linux's prctl: the signal that a process gets when its parent ends."""
+"""Option of Linux's prctl: which signal a process gets when its parent ends."""
 
 
 class Nodes:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ORIGIN: Final = "n0"
 TOPIC: Final = "ward/7/pulse"
 PAYLOAD: Final = b"x" * 100
-"""As large as a reading of a sensor."""
+"""A payload of the size of a sensor's reading."""
 FILTERS: Final = 100
 """Filters that each node wants, besides the topic."""
 KILLS: Final = ((1, False), (10, False), (1, True))
@@ -121,7 +121,7 @@ class _Cluster:
         self.links = {name: PeerLink(own[ORIGIN], self._filters_of(name)) for name in self.names[1:]}
         """The origin's links to the others."""
         self.ends = {name: PeerLink(own[name], lambda _: ()) for name in self.names[1:]}
-        """Their other ends."""
+        """The other ends of these links, by node."""
         self.interest_bytes = 0
         self.dead: set[str] = set()
         self.count = _Count()
@@ -229,7 +229,7 @@ class _Cluster:
         return list(self.links)
 
     def reach(self, to: list[str]) -> Reach:
-        """What has just been sent; GoalMissed if somebody has not got it once."""
+        """Figures of the message just sent; GoalMissed unless every receiver got it exactly once."""
         count = self.count
         if not all(self.links[name].idle for name in to) or any(times > 1 for times in count.got.values()):
             raise GoalMissed("a node of the simulated cluster has not got a message, or got it twice")

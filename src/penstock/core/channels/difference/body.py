@@ -150,7 +150,7 @@ def _kept(item: FeedItem, rules: Rules) -> FeedItem:
 
 
 def _first(items: tuple[FeedItem, ...]) -> tuple[tuple[FeedItem, ...], tuple[str, ...]]:
-    """As many items as CONTENT_LINES allows: feeds have their newest items in front."""
+    """Keep the first items, up to CONTENT_LINES lines: feeds have their newest items in front."""
     room, number = limits.CONTENT_LINES, 0
     for item in items:
         room -= len(item.lines)

@@ -125,7 +125,7 @@ class Traits(NamedTuple):
     """The role of an element, read from its tag and attributes."""
 
     label: str
-    """Its name: tag, id and classes without digits (those with digits are generated)."""
+    """Name of the element: tag, id and classes without digits (those with digits are generated)."""
     hidden: bool
     """Whether it is invisible."""
     advertisement: bool = False
@@ -230,7 +230,7 @@ _FRAMES: Final = 100
 
 
 def _add_frames(found: ContentLines, root: Any) -> None:
-    """Of a page that consists of frames, tell which: their pages can be watched instead."""
+    """List the frames of a page made of frames: their pages can be watched instead."""
     for text in (text for each in root.iter("noframes") for text in each.itertext()):
         for line in _BARE.sub("\n", text).splitlines():
             found.add(line, "noframes")

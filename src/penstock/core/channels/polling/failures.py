@@ -75,7 +75,7 @@ def gone_hold(state: PollState, *, manners: Manners, now_us: Instant) -> Hold | 
 DOMAINS: Final = 10
 """Domains without a response, one after the other, that mean an outage: so many sites do not fail at once."""
 DOMAINS_LEAST: Final = 2
-"""With a single domain an outage cannot be told from its failure."""
+"""Fewest domains that can mean an outage: with one, its own failure looks the same."""
 
 
 class Outage:

@@ -140,9 +140,9 @@ class PollState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Facts from the last responses of a channel's server."""
 
     etag: str = ""
-    """As the server wrote it."""
+    """The header `ETag` of the last response, unchanged."""
     last_modified: str = ""
-    """As the server wrote it."""
+    """The header `Last-Modified` of the last response, unchanged."""
     source: str = ""
     """Address the validators came from."""
     polled_us: int = 0

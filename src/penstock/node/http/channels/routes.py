@@ -121,7 +121,7 @@ class UnmutedPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     url: _Url
     place: Annotated[str, msgspec.Meta(min_length=1, max_length=limits.PLACE_CHARS)]
-    """As `muted` names it."""
+    """Name of the place, as listed under `muted`."""
 
 
 class RestoredVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,7 +129,7 @@ class RestoredVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     url: _Url
     version: Annotated[int, msgspec.Meta(ge=1, le=(1 << 63) - 1)]
-    """As `history` names it: the version of a change, or the old version of the oldest one."""
+    """Version listed under `history`: that of a change, or the old version of the oldest change."""
 
 
 class SubscriberOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

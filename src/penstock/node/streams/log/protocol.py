@@ -61,7 +61,7 @@ class DurableLog(Log, Protocol):
         ...
 
     async def fetch(self, since: int, until: int, most: int) -> LoggedMessages:
-        """As `read`, but wait for messages that are not at hand; StoreError if that fails.
+        """Return the messages that `read` would, waiting for those not in memory; StoreError if that fails.
 
         Works before `start`, too.
         """

@@ -185,7 +185,7 @@ class SqliteLog:
         self._commits.start()
 
     async def fetch(self, since: int, until: int, most: int) -> LoggedMessages:
-        """As `read`, but wait for messages that are not at hand."""
+        """Return the messages that `read` would, read from the database at once."""
         return self._rows(since, until, most)
 
     def figures(self) -> LogFigures:

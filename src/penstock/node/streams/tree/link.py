@@ -45,7 +45,7 @@ class Link:
 
     def __init__(self, neighbour: Neighbour, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self.neighbour = neighbour
-        """Its settings; replaced when the configuration is reloaded."""
+        """Settings of the neighbour; replaced when the configuration is reloaded."""
         self.queue = LinkQueue(neighbour.queue_bytes)
         self.sent = self.sent_bytes = self.received = self.received_bytes = 0
         self.ignored = 0

@@ -37,7 +37,7 @@ class Meaning(NamedTuple):
     grain_s: float
     """How exact it is."""
     sign: int = 0
-    """Of a span: -1 past, 1 future, EITHER, 0 not said. Of a clock: 12 if it may be morning or evening."""
+    """For a span: -1 past, 1 future, EITHER, 0 not said. For a time of day: 12 if it may be a.m. or p.m."""
 
 
 class Moment(NamedTuple):
@@ -53,7 +53,7 @@ class _Words(msgspec.Struct):
     weekdays: dict[str, list[int]]
     halves: dict[str, str]
     spans: dict[str, list[tuple[str, int, int]]]
-    """By the words behind a number: (words before it, seconds of the unit, sign)."""
+    """Units by the words behind a number: (words before it, seconds of the unit, sign)."""
     phrases: dict[str, tuple[int, int, int]]
     """Ages without a number: seconds, seconds of the unit, sign."""
     days: dict[str, int]

@@ -42,7 +42,7 @@ class Churn:
         self.won: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
         self.back: Counter[str] = Counter()
-        """Of those won, the lines that were seen before."""
+        """Lines among `won` that were seen before."""
         self.gone: dict[str, str] = {}
         """The first line that went."""
 

@@ -124,7 +124,7 @@ class NatsLog:
             self._tasks.append(task)
 
     async def fetch(self, since: int, until: int, most: int) -> LoggedMessages:
-        """As `read`, but wait for messages that are not at hand."""
+        """Return the messages that `read` would, waiting for those not in memory."""
         return await self._background.fetch(since, until, most)
 
     def figures(self) -> LogFigures:
