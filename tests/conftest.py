@@ -6,6 +6,7 @@ import atexit
 import gc
 import logging
 import os
+import sys
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
@@ -28,6 +29,11 @@ settings.register_profile("fast", _SAME, max_examples=10, stateful_step_count=30
 settings.register_profile("full", _SAME, max_examples=50)
 settings.register_profile("long", _PATIENT, max_examples=200)
 settings.load_profile(SIZE)
+
+# As in the Makefile. Containers often forbid bytecode: then every worker rewrites and compiles all tests (9 s
+# of its 13 s until the first test), and every process that a test starts compiles the package.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Contexts of whoever runs the tests must not lead a command to another node.
 os.environ["XDG_CONFIG_HOME"] = mkdtemp(prefix="penstock-config-")

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
 STILL_S = 1.0
 SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
-WORKS = (sys.executable, "-c", "while True: pass")
+WORK = """
+import time
+while True:
+    until = time.process_time() + 0.02
+    while time.process_time() < until:
+        pass
+    time.sleep(0.1)
+"""
+WORKS = (sys.executable, "-c", WORK)
+"""A process that works a fifth of the time: more than enough, and other tests run beside it."""
 
 
 @pytest.fixture
@@ -75,6 +84,7 @@ def test_what_waits_for_another_machine_is_interrupted(
         time.sleep(600)
 
 
+@pytest.mark.slow
 def test_work_words_and_a_server_that_answers_are_signs_of_life(
     started: list[subprocess.Popen[bytes]], watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
