@@ -196,6 +196,53 @@ async def test_what_a_member_leaves_goes_to_another_node() -> None:
         assert n1.running.account_holds()
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
+async def test_nothing_is_lost_while_the_only_member_of_a_group_moves(at: int) -> None:
+    async with members(Network(delay_s=0.005), "n1", "n2", "n3") as nodes, AsyncExitStack() as stack:
+        one = await worker(stack, nodes[0], "one", session_expiry_s=3600, clean_start=False)
+        sender = await nodes[at].connect("sender")
+        await until(lambda: at == 0 or known(nodes[at]) == {"n1": (1, 1)})
+        reasons: set[int] = set()
+        sent = 0
+        going = True
+
+        async def publish() -> None:
+            nonlocal sent
+            while going:
+                reasons.add((await sender.publish1("job", b"%d" % sent)).reason)
+                sent += 1
+
+        publishing = asyncio.ensure_future(publish())
+        for step in range(1, 7):
+            await until(lambda most=5 * step: len(one.got) >= most)  # type: ignore[misc]
+            await one.client.move(url(nodes[step % 3]))
+        going = False
+        await publishing
+        await until(lambda: len(set(one.got)) >= sent)
+        assert sorted(set(one.got)) == numbers(sent)  # what was not acknowledged is sent again
+        assert reasons == {0}, "nobody was told that there are no subscribers"
+        assert sum(each.service.moves.figures().came for each in nodes) == 6
+        assert [each.broker.unrouted for each in nodes] == [0, 0, 0]
+
+
+async def test_a_message_held_for_a_member_that_does_not_come_goes_to_others_or_is_counted() -> None:
+    async with members(Network(), "n1", "n2") as (n1, n2), AsyncExitStack() as stack:
+        moves = n1.service.moves
+        sender = await n1.connect("sender")
+        moves.hold("phone", ["$share/g/job/#"])
+        await sender.publish1("job", b"0")
+        moves.let_go("phone")
+        assert moves.figures().abandoned == 1
+        assert n1.broker.router.group("$share/g/job/#") is None
+        moves.hold("phone", ["$share/g/job/#"])
+        await sender.publish1("job", b"1")
+        two = await worker(stack, n2, "two")
+        await until(lambda: known(n1) == {"n2": (1, 1)})
+        moves.let_go("phone")
+        await until(lambda: two.got == [b"1"])
+        assert moves.figures().abandoned == 1
+
+
 async def test_the_queue_of_a_link_that_overflows_tells_the_group() -> None:
     network = Network()
     async with members(network, "n1", "n2", queue_events=5) as (n1, n2), AsyncExitStack() as stack:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from penstock import limits
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 
@@ -69,7 +70,7 @@ class Group:
     is only what is here.
     """
 
-    __slots__ = ("_credit", "_turn", "attached", "elsewhere", "members", "name")
+    __slots__ = ("_credit", "_held", "_turn", "attached", "elsewhere", "expected", "members", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -80,11 +81,23 @@ class Group:
         """Members at this node that are connected."""
         self.elsewhere: dict[Peer, tuple[int, int]] = {}
         """Connected members and all members at each other node that has some."""
+        self.expected = 0
+        """Members on their way to this node from another one."""
+        self._held: list[Event] = []
+        """Messages for them."""
         self._turn = 0
         self._credit: dict[Peer | None, int] = {}
 
     def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
-        """Give a message to the member whose turn it is, or to another whose content filter wants it."""
+        """Give a message to the member whose turn it is, or to another whose content filter wants it.
+
+        If all are on their way here, it is held for them.
+        """
+        if not self.members:
+            taken = self.expected > 0 and len(self._held) < limits.CLUSTER_HELD_EVENTS
+            if taken:
+                self._held.append(event)
+            return taken
         member = self._next()
         if member.target().deliver(event, origin=origin, now_us=now_us):
             return True
@@ -107,13 +120,24 @@ class Group:
             elif isinstance(item, Digest):
                 max(self.elsewhere, key=self.elsewhere.__getitem__).share_digest(self.name, item)
 
+    def arrived(self) -> list[Event]:
+        """A member that was expected is here, or does not come; returns what was held, to be given out."""
+        self.expected -= 1
+        held, self._held = self._held, []
+        return held
+
+    @property
+    def here(self) -> int:
+        """Members at this node, and those on their way to it."""
+        return len(self.members) + self.expected
+
     def places(self) -> list[Peer | None]:
         """The nodes with members, None for this one: the one whose turn it is comes first.
 
         Nodes take turns by the number of their connected members; only if nobody is connected anywhere, by
         the number of all members, whose sessions keep the message.
         """
-        found: dict[Peer | None, tuple[int, int]] = {None: (self.attached, len(self.members))}
+        found: dict[Peer | None, tuple[int, int]] = {None: (self.attached, self.here)}
         found.update(self.elsewhere.items())
         kept = not any(attached for attached, _ in found.values())
         weights = {place: counts[kept] for place, counts in found.items() if counts[kept]}

@@ -207,7 +207,7 @@ class Router:
 
     def _still(self, group: Group) -> bool:
         """Whether a group has members; one without any is removed."""
-        if group.members or group.elsewhere:
+        if group.here or group.elsewhere:
             return True
         del self._groups[group.name]
         self._tree.remove(shared_of(group.name).filter, group.name)
@@ -216,7 +216,7 @@ class Router:
     def _tell_group(self, group: Group) -> None:
         """Tell the other nodes how many members a group has here."""
         for peer in self._peers:
-            peer.group_changed(group.name, group.attached, len(group.members))
+            peer.group_changed(group.name, group.attached, group.here)
 
     def attached_changed(self, session: Session) -> None:
         """A session was attached or detached: groups pass over members that are away."""
@@ -245,8 +245,8 @@ class Router:
         self._peers[peer] = {}
         self._interest.tell(peer)
         for group in self._groups.values():
-            if group.members:
-                peer.group_changed(group.name, group.attached, len(group.members))
+            if group.here:
+                peer.group_changed(group.name, group.attached, group.here)
 
     def remove_peer(self, peer: Peer) -> None:
         """Remove a node that is gone, with its subscriptions; it is not notified of changes."""
@@ -289,6 +289,27 @@ class Router:
         self._tree.remove(filter_, (holding, filter_))
         self._interest.expect(filter_, -1)
         self.forget()
+
+    def expect(self, name: str) -> None:
+        """Hold messages of a shared group for a member on its way here, if nobody else of it is here."""
+        group = self._group(name)
+        group.expected += 1
+        self._tell_group(group)
+        self.forget()
+
+    def expect_no_more(self, name: str, *, now_us: Instant) -> int:
+        """Give out what was held for a member of a shared group: it is here, or does not come.
+
+        Returns the messages for which there is nobody anywhere.
+        """
+        group = self._groups[name]
+        held = group.arrived()
+        self._tell_group(group)
+        self.forget()
+        if not self._still(group):
+            return len(held)
+        group.take_over(held, now_us=now_us)
+        return 0
 
     def deliver_to(self, session: Session, event: Event, *, origin: object, now_us: Instant) -> None:
         """Give a message to the subscriptions of one session, shared ones aside."""
@@ -411,7 +432,7 @@ def _receivers(
         if isinstance(each, Group) and each.elsewhere:
             if not own:
                 spread.append(each)
-            elif each.members:
+            elif each.here:
                 receivers[each] = None
         elif not isinstance(each, Member):
             receivers[each] = None

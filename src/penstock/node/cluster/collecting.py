@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.core.cluster.handover import Held
+from penstock.mqtt.topics import SHARE
 from penstock.node.broker.routes import Holding
 from penstock.node.cluster.peer import OWN, ClusterPeer
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.core.cluster.seen import Marks
     from penstock.core.cluster.view import Sighting
     from penstock.model.event import Event
+    from penstock.model.instant import Instant
     from penstock.node.broker.routes import Router
 
 
@@ -35,12 +37,16 @@ class Numbers(Protocol):
 class Collection:
     """Events of some filters, with their origins and numbers, until `release`."""
 
-    def __init__(self, router: Router, numbers: Numbers, filters: Iterable[str], *, since: Marks) -> None:
-        """`since` is what this node has seen of each origin by now. Shared subscriptions are left out."""
+    def __init__(
+        self, router: Router, numbers: Numbers, filters: Iterable[str], *, since: Marks, groups: bool
+    ) -> None:
+        """`since` is what this node has seen of each origin by now. Messages of shared `groups` are for one
+        node, so only the one that the session comes to collects them."""
         self.held = Held()
         self.since = since
         self._router = router
         self._filters = [filter_ for filter_ in filters if not filter_.startswith(OWN)]
+        self._groups = [filter_ for filter_ in filters if groups and filter_.startswith(SHARE)]
         held, own = self.held, numbers.own
 
         def collect(event: Event, origin: object) -> None:
@@ -52,9 +58,14 @@ class Collection:
         self._holding = Holding(collect)
         for filter_ in self._filters:
             router.hold(filter_, self._holding)
+        for name in self._groups:
+            router.expect(name)
 
-    def release(self) -> None:
-        """Collect no more; what is held stays."""
+    def release(self, *, now_us: Instant) -> int:
+        """Collect no more; what is held stays. What was held for shared groups is given out; returns the
+        messages for which there is nobody anywhere."""
         for filter_ in self._filters:
             self._router.release(filter_, self._holding)
-        self._filters = []
+        lost = sum(self._router.expect_no_more(name, now_us=now_us) for name in self._groups)
+        self._filters, self._groups = [], []
+        return lost

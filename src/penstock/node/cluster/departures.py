@@ -259,7 +259,7 @@ class Departures:
         """Nobody needs what is parked of a client: it is elsewhere, or begins here anew."""
         parked = self._parked.pop(client, None)
         if parked is not None:
-            parked.collected.release()
+            parked.collected.release(now_us=self._broker.clock())
             self._broker.sessions.forget_moved(client)
 
     def towards(self, name: str) -> list[tuple[str, Parked]]:

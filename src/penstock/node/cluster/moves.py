@@ -150,9 +150,9 @@ class Moves(SessionListener):
         if parked.partial:
             self.claims.partial.add(client)
 
-    def collect(self, filters: Iterable[str]) -> Collection:
+    def collect(self, filters: Iterable[str], *, groups: bool = False) -> Collection:
         """Be interested in filters, and collect what comes for a session that is not here."""
-        return Collection(self._broker.router, self._host, filters, since=self.marks())
+        return Collection(self._broker.router, self._host, filters, since=self.marks(), groups=groups)
 
     def marks(self) -> Marks:
         """The last event of each origin that this node has seen."""
@@ -294,9 +294,9 @@ class Moves(SessionListener):
     def hold(self, client: str, filters: list[str]) -> None:
         """Become interested, and hold what comes; what was held before is forgotten."""
         before = self._coming.get(client)
-        self._coming[client] = self.collect(filters)
+        self._coming[client] = self.collect(filters, groups=True)
         if before is not None:
-            before.release()
+            self._abandon(client, before.release(now_us=self._broker.clock()))
 
     def let_go(self, client: str) -> None:
         """Hold nothing more for a client: its session does not come, and what is held is abandoned.
@@ -305,8 +305,8 @@ class Moves(SessionListener):
         """
         coming = self._coming.pop(client, None)
         if coming is not None:
-            coming.release()
-            self._abandon(client, len(coming.held) + coming.held.dropped)
+            lost = coming.release(now_us=self._broker.clock())
+            self._abandon(client, len(coming.held) + coming.held.dropped + lost)
 
     def _abandon(self, client: str, events: int) -> None:
         if events:
@@ -342,8 +342,8 @@ class Moves(SessionListener):
         self._came(client, seen)
         for each in collected.held.above(marks):
             self._broker.router.deliver_to(session, each.event, origin=None, now_us=self._broker.now_us)
-        self._abandon(client, collected.held.dropped + collected.held.missed(gaps))
-        collected.release()
+        lost = collected.release(now_us=self._broker.now_us)
+        self._abandon(client, collected.held.dropped + collected.held.missed(gaps) + lost)
 
     def _put_in(self, client: str, data: bytes, *, partial: bool = False) -> Session:
         """Continue a session here; if it is partial, with what was taken from here and never came there."""

@@ -53,13 +53,13 @@ class Sharing:
         peer.received += 1
         for name in item.groups:
             group = self._router.group(name)
-            if group is None or not group.members or not group.deliver(event, origin=peer, now_us=now_us):
+            if group is None or not group.here or not group.deliver(event, origin=peer, now_us=now_us):
                 self._pass_on(event, name, (*item.tried, self._own))
 
     def _pass_on(self, event: Event, name: str, tried: tuple[str, ...]) -> None:
         """Give a message that nobody here takes to another node that has not had it."""
         group = self._router.group(name)
-        found = [] if group is None else _others(group, tried)
+        found = [] if group is None else _others(group, tried, away=True)
         if found:
             found[0].share(event, (name,), tried=tried)
         else:
@@ -92,11 +92,14 @@ class Sharing:
             self._router.peer_shares(peer, name, attached=attached, members=members)
 
 
-def _others(group: Group, tried: tuple[str, ...]) -> list[ClusterPeer]:
-    """Nodes with connected members that have not had a message, those with the most first."""
+def _others(group: Group, tried: tuple[str, ...], *, away: bool = False) -> list[ClusterPeer]:
+    """Nodes with connected members that have not had a message, those with the most first.
+
+    With `away` also nodes whose members are not connected, or on their way there: they keep the message.
+    """
     found = [
         peer
-        for peer in group.elsewhere
-        if isinstance(peer, ClusterPeer) and group.elsewhere[peer][0] and peer.seen.name not in tried
+        for peer, (attached, _) in group.elsewhere.items()
+        if isinstance(peer, ClusterPeer) and (attached or away) and peer.seen.name not in tried
     ]
     return sorted(found, key=lambda peer: group.elsewhere[peer], reverse=True)
