@@ -57,6 +57,7 @@ def test_a_folder_with_something_in_it_is_left_alone(project: Path) -> None:
         ("data: [x]\ncapacity: many", "capacity"),
         ("data: [x]\nallocation: {least_s: 100, most_s: 10}", "least_s 100 is longer than most_s 10"),
         ("data: [x]\nadvise: [{name: a, attributes: [p]}, {name: a, attributes: [q]}]", "duplicate name"),
+        ("data: [x]\nadvise: [{name: a, attributes: [p], matters: [soon]}]", "matters: soon: no comparison"),
         ("data: [x]\nadvise: [{name: a, attributes: [p], budget: 2}]", "budget"),
         ("data: [x]\nkey: [", r"settings.yml: line 3: not YAML: did not find expected node content$"),
     ],

@@ -38,7 +38,8 @@ libraries:
 _SETTINGS: Final = """\
 # Data folders of the nodes whose recordings are read, relative to this folder.
 data: {data}
-# Columns of events that name a queue, and the events of one that a run takes before they are packed.
+# Columns of events that name a queue, and the events of one that a run takes before they are packed. Advice
+# is for queues of this size: as `queues.events` of the nodes.
 key: {key}
 capacity: 1000
 # Flows, effects of filters and advice are made from the last days' events.
@@ -53,6 +54,7 @@ allocation:
 #     client: dash-*
 #     filter: ward/#
 #     attributes: [pulse]
+#     matters: ["pulse > 120"]
 #     budget: 0.3
 advise: []
 """

@@ -170,7 +170,11 @@ def _newest(events: DataFrame) -> int | None:
 
 def _request(own: AdviceSettings, project: Project) -> AdviceRequest:
     return AdviceRequest(
-        attributes=own.attributes, budget=own.budget, capacity=project.settings.capacity, columns={}
+        attributes=own.attributes,
+        budget=own.budget,
+        capacity=project.settings.capacity,
+        columns={},
+        matters=own.predicates(),
     )
 
 
@@ -190,7 +194,8 @@ def _learned(own: AdviceSettings, events: DataFrame, newest_us: int, project: Pr
     if found.needed is None:
         return refused(f"no level keeps {own.budget:g} or less of held-out events", text)
     if not found.verdict.good:
-        return refused(f"the policy {found.verdict.sentence}", text)
+        # With few events the queue is a shorter one, in which levels made for `capacity` may drop nothing.
+        return refused(f"replayed with {found.setting}, the policy {found.verdict.sentence}", text)
     level = found.measured[found.needed - 1]
     return AdviceRow(
         name=own.name,

@@ -22,13 +22,15 @@ import msgspec
 
 from penstock import limits
 from penstock.core.channels.allocation import Scheme
-from penstock.errors import InputError
+from penstock.errors import InputError, PolicyError
 from penstock.model.instant import to_us
 from penstock.pipeline.project.catalogue import RECORDED
+from penstock.policy.predicates import predicate
 from penstock.policy.text.forms import parse
 
 if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
+    from penstock.policy.predicates import Predicate
 
 SETTINGS: Final = "settings.yml"
 SPECIFICATION: Final = "spark-pipeline.yml"
@@ -65,6 +67,13 @@ class AdviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Topic filter: the events they get, and their subscriptions."""
     budget: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.3
     """Share of the events that the highest level may keep."""
+    matters: Annotated[tuple[str, ...], msgspec.Meta(max_length=16)] = ()
+    """What the receivers must not miss, as `pulse > 120` or `state in [lost, late]`; empty: numbers outside
+    their normal range."""
+
+    def predicates(self) -> tuple[Predicate, ...]:
+        """Parse what matters; a text without an attribute is about the first. PolicyError if it is wrong."""
+        return tuple(predicate(text, attribute=self.attributes[0]) for text in self.matters)
 
 
 class PipelineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,6 +147,11 @@ def open_project(place: str | Path) -> Project:
     names = [one.name for one in settings.advise]
     if len(set(names)) < len(names):
         raise InputError(f"advise: duplicate name; the names are {', '.join(names)}", path=path)
+    for one in settings.advise:
+        try:
+            one.predicates()
+        except PolicyError as error:
+            raise InputError(f"advise: {one.name}: matters: {error}", path=path) from None
     own = settings.allocation
     if own.least_s > own.most_s:
         raise InputError(

@@ -208,7 +208,7 @@ def _middle(so_far: _SoFar, one: Profile, place: int) -> Choice | None:
         return None
     outside = min(choosing.OUTSIDE, choosing.MARGIN * asked.budget / so_far.kept)
     if not one.numeric:
-        return choosing.usual(one, outside)
+        return choosing.usual(one, outside, asked.matters)
     left = so_far.learn
     if so_far.levels:
         policy = choosing.policy(so_far.levels, asked, [one.name])

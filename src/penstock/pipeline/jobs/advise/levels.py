@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from penstock.model.event import Event
 from penstock.pipeline.jobs.advise.profile import RANKS
 from penstock.policy.nodes import Policy
 from penstock.policy.text.python_form import drop, keep
@@ -13,8 +16,10 @@ from penstock.policy.text.python_form import drop, keep
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.model.values import Scalar
     from penstock.pipeline.jobs.advise.profile import AdviceRequest, Profile, StreamShape
     from penstock.policy.nodes import Step
+    from penstock.policy.predicates import Predicate
 
 REPEATS: Final = 0.1
 """Share of repeated values from which on they get a level of their own: dropping them costs nothing."""
@@ -102,11 +107,14 @@ def normal(profile: Profile, low: float, high: float, share: float) -> Choice:
     )
 
 
-def usual(profile: Profile, target: float) -> Choice | None:
-    """Drop the most common values of a text, as long as rarer ones remain."""
+def usual(profile: Profile, target: float, matters: Sequence[Predicate] = ()) -> Choice | None:
+    """Drop the most common values of a text, as long as rarer ones remain; none that matters."""
     taken: list[bool | int | float | str] = []
     covered = 0.0
-    for value, share in profile.common[:-1] if len(profile.common) < 3 else profile.common:
+    common = _indifferent(profile, matters)
+    if len(common) == len(profile.common) < 3:
+        common = common[:-1]
+    for value, share in common:
         if covered >= 1 - target or covered + share > 0.995:
             break
         taken.append(value)
@@ -118,6 +126,16 @@ def usual(profile: Profile, target: float) -> Choice | None:
         drop(attribute=profile.name).inset(*taken),
         f"{_share(covered)} of the events have one of the usual values of {profile.name}: {shown}",
     )
+
+
+def _indifferent(profile: Profile, matters: Sequence[Predicate]) -> list[tuple[Scalar, float]]:
+    """The most frequent values that no predicate about this attribute matches, with their shares."""
+    own = [replace(one, attribute="value") for one in matters if one.attribute == profile.name]
+    if not own:
+        return list(profile.common)
+    events = [Event("", msgspec.json.encode({"value": value}), ts_us=0) for value, _ in profile.common]
+    masks = [one.matches(events) for one in own]
+    return [each for place, each in enumerate(profile.common) if not any(mask[place] for mask in masks)]
 
 
 def conflation(shape: StreamShape, asked: AdviceRequest, target: float) -> Choice | None:
