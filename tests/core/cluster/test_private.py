@@ -242,7 +242,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=4 * settings().max_examples)
 @given(STEPS, st.sets(st.sampled_from([1, 3, 5])), st.sampled_from(["", "a", "# a", "b"]), st.integers(4, 24))
 def test_each_class_gets_every_event_in_order_or_counted_in_a_digest(
     steps: list[tuple[str, object, object]], numbers: set[int], plain: str, events: int

@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 KEPT = {"clean": False, "session_expiry_s": 1000}
 
 
+@pytest.fixture(autouse=True)
+def a_full_disk_is_tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.05)
+
+
 def store(path: Path) -> Store:
     return Store(path / STORE)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from penstock import limits
 from penstock.mqtt.codes import Reason
+from penstock.node.broker import receiver_policies
 from penstock.node.broker.receiver_policies import described
 from penstock.node.config.schema import Config, Rule
 from penstock.node.store.tables import STORE, Store
@@ -19,6 +22,11 @@ if TYPE_CHECKING:
     from tests.kit.peer import Peer
 
 LAST = '{"name": "last", "levels": [{"keep": {"latest": 3}}]}'
+
+
+@pytest.fixture(autouse=True)
+def changes_are_looked_for_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiver_policies, "LOOK_S", 0.05)
 
 
 async def receivers(sensor: Peer) -> list[tuple[str, str]]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
+from penstock import limits
 from penstock.errors import StoreError
 from penstock.node.channels import store as sql
 from penstock.node.channels.channel import Channel, ChannelFacts
@@ -17,6 +20,11 @@ if TYPE_CHECKING:
     from penstock.node.store.database import Row
 
 URL = "https://example.org/"
+
+
+@pytest.fixture(autouse=True)
+def a_full_disk_is_tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.05)
 
 
 class Disk(ChannelStore):

@@ -85,7 +85,8 @@ async def test_garbage_in_frames_is_counted_and_named_a_bounded_number_of_times(
         await bad.leave()
 
 
-async def test_questions_without_end_are_not_answered_without_end() -> None:
+async def test_questions_without_end_are_not_answered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLUSTER_ASKS", 1_000)
     network = Network()
     async with members(network, "n1", "n2", wait_s=BRIEF_S, move_s=BRIEF_S) as (n1, n2):
         bad = Hostile(network)
