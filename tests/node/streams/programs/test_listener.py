@@ -337,7 +337,7 @@ async def test_what_is_said_of_streams_nobody_knows_is_passed_over() -> None:
 
 async def test_a_link_on_which_nothing_is_heard_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_ALIVE_S", 0.06)
-    monkeypatch.setattr(limits, "STREAM_DEAD_S", 0.3)
+    monkeypatch.setattr(limits, "STREAM_DEAD_S", 2.5)  # a busy machine may stall for a second
     async with tree() as nodes:
         await nodes.add("IB", listen=LISTENS, neighbours=[{"name": "SB"}])
         ib = nodes.nodes["IB"]
@@ -348,12 +348,12 @@ async def test_a_link_on_which_nothing_is_heard_is_dead(monkeypatch: pytest.Monk
         while len(said) < 2:
             said += frames.feed(await stranger.reader.read(4096))
         assert said == [Offer(()), Alive()]
-        for _ in range(10):
+        for _ in range(60):
             stranger.writer.write(handshake.encode(Alive()))
             await asyncio.sleep(0.05)
         assert row(ib, "SB").state == "up"
         assert await stranger.gone()
-        await until(lambda: "nothing received for 0.3 s" in row(ib, "SB").fault)
+        await until(lambda: "nothing received for 2.5 s" in row(ib, "SB").fault)
 
 
 async def test_links_can_be_encrypted(tmp_path: Path) -> None:
