@@ -4,24 +4,110 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 from penstock.client import Client
-from penstock.pipeline.project.catalogue import TABLES
+from penstock.pipeline.project.catalogue import CONTROL, TABLES
+from penstock.pipeline.project.create import create
+from penstock.pipeline.project.runs import rows_in
 from penstock.pipeline.tables.control_tables import write_version
 from penstock_lab.rigs.local_node import local_node
 from tests.kit.channels import html
+from tests.kit.command import answer
+from tests.kit.jvm import INTERPRETED, OPTIONS
 from tests.kit.web_server import WebServer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
+
+
+class WatchedNode:
+    """A running node as its HTTP API shows it, a bed that publishes to it, and a page that it polls."""
+
+    def __init__(self, web: aiohttp.ClientSession, bed: Client, url: str) -> None:
+        self._web, self.bed, self._url = web, bed, url
+
+    async def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        method = "GET" if body is None else "POST"
+        async with self._web.request(method, path, json=body) as found:
+            said = await found.json(content_type=None)
+            assert found.status == 200, said
+            return said
+
+    async def in_force(self) -> tuple[int, list[int], str]:
+        """Interval of the page, periods that a table gives the flow bed-0 ward/0, policy of dash-1."""
+        channel = await self.ask(f"channels/one?url={self._url}")
+        await self.bed.publish("ward/0", pulse(0))  # a flow takes its period when it sends
+        flows = (await self.ask("flows?search=ward/0"))["flows"]
+        (client,) = (await self.ask("clients?search=dash-1"))["clients"]
+        seen = await self.ask(f"clients/{client['client_id']}")
+        return (
+            channel["channel"]["interval_us"],
+            [one["period_us"] for one in flows if one["told"] == "table"],
+            seen["subscriptions"][0]["policy"],
+        )
+
+    async def follows(self, *, interval_us: int, period_us: int, policy: str) -> None:
+        """Wait until all three are in force."""
+        await until(self.in_force, (interval_us, [period_us], policy))
+
+    async def versions(self) -> dict[str, int]:
+        return {one["table"]: one["version"] for one in (await self.ask("tables"))["tables"]}
+
+
+async def until(look: Callable[[], Awaitable[object]], wanted: object) -> None:
+    """Wait until a look gives what is wanted; what it gave at last is in the error."""
+    found: object = None
+    try:
+        async with asyncio.timeout(300):
+            while (found := await look()) != wanted:
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"{found}, expected {wanted}") from None
+
+
+@asynccontextmanager
+async def watched(url: str, control: Path, **more: Any) -> AsyncIterator[WatchedNode]:
+    """A node that follows the control tables in a folder and polls a page; dash-1 gets what the bed sends."""
+    config = {
+        "listeners": [{"kind": "tcp", "port": 0, "slots": True}],
+        "channels": {
+            "enabled": True,
+            "log": "data" in more,
+            "table": str(control / "allocation"),
+            "interval_s": 1,
+            "polling": {
+                "networks": ["127.0.0.0/8"],
+                "least_s": "100ms",
+                "host_polls": 1_000_000,
+                "robots": "off",
+            },
+        },
+        "slots": {"reservations": str(control / "reservations"), "detect": False},
+        "policy_table": str(control / "policies"),
+        **more,
+    }
+    with local_node(config) as node:
+        async with (
+            aiohttp.ClientSession(f"{node.http}api/v1/") as web,
+            Client(node.url, client_id="dash-1") as dash,
+            Client(node.url, client_id="bed-0") as bed,
+        ):
+            await dash.subscribe("ward/#")
+            yield WatchedNode(web, bed, url)
+
+
+# -- tables written by hand ----------------------------------------------------------------------------------
 
 KINDS = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
 POLICY = "name: {}\nlevels:\n  - keep: {{latest_by: $topic}}\n"
@@ -33,70 +119,111 @@ def publish(folder: Path, table: str, **row: object) -> None:
     write_version(pa.Table.from_pylist([row], pa.schema(fields)), folder / table, name=table)
 
 
-def publish_all(folder: Path, url: str, *, interval_s: int, period_us: int, policy: str) -> None:
-    publish(folder, "allocation", url=url, interval_us=interval_s * 10**6, host="127.0.0.1", price=1.0)
+def publish_all(folder: Path, url: str, *, interval_us: int, period_us: int, policy: str) -> None:
+    publish(folder, "allocation", url=url, interval_us=interval_us, host="127.0.0.1", price=1.0)
     publish(folder, "reservations", client="bed-0", topic="ward/0", period_us=period_us, jitter_us=1_000)
     publish(folder, "policies", name=policy, client="dash-*", filter="ward/#", policy=POLICY.format(policy))
 
 
-async def until(found: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(300):
-        while not await found():
-            await asyncio.sleep(0.1)
-
-
 async def test_all_three_tables_reach_a_running_node(tmp_path: Path) -> None:
-    config = {
-        "listeners": [{"kind": "tcp", "port": 0, "slots": True}],
-        "channels": {
-            "enabled": True,
-            "table": str(tmp_path / "allocation"),
-            "interval_s": 3_600,
-            "polling": {
-                "networks": ["127.0.0.0/8"],
-                "least_s": "100ms",
-                "host_polls": 1_000_000,
-                "robots": "off",
-            },
-        },
-        "slots": {"reservations": str(tmp_path / "reservations"), "detect": False},
-        "policy_table": str(tmp_path / "policies"),
-    }
     async with WebServer() as server:
         url = server.put("/page", html("page"))
-        publish_all(tmp_path, url, interval_s=600, period_us=200_000, policy="first")
-        with local_node(config) as node:
-            async with (
-                aiohttp.ClientSession(f"{node.http}api/v1/") as web,
-                Client(node.url, client_id="dash-1") as dash,
-                Client(node.url, client_id="bed-0") as bed,
-            ):
+        first: dict[str, Any] = {"interval_us": 600 * 10**6, "period_us": 200_000, "policy": "first"}
+        second: dict[str, Any] = {"interval_us": 60 * 10**6, "period_us": 400_000, "policy": "second"}
+        publish_all(tmp_path, url, **first)
+        async with watched(url, tmp_path) as node:
+            await node.ask("channels/add", {"url": url})
+            await node.follows(**first)
+            publish_all(tmp_path, url, **second)
+            await node.follows(**second)
+            assert await node.versions() == dict.fromkeys(CONTROL, 2)
 
-                async def ask(path: str, body: dict[str, Any] | None = None) -> Any:
-                    method = "GET" if body is None else "POST"
-                    async with web.request(method, path, json=body) as answer:
-                        found = await answer.json(content_type=None)
-                        assert answer.status == 200, found
-                        return found
 
-                async def followed(interval_s: int, period_us: int, policy: str) -> bool:
-                    await bed.publish("ward/0", json.dumps({"pulse": 70}))
-                    (client,) = (await ask("clients?search=dash-1"))["clients"]
-                    seen = await ask(f"clients/{client['client_id']}")
-                    flows = (await ask("flows?search=bed-0"))["flows"]
-                    channel = await ask(f"channels/one?url={url}")
-                    return (
-                        seen["subscriptions"][0]["policy"] == policy
-                        and [one["period_us"] for one in flows] == [period_us]
-                        and channel["channel"]["interval_us"] == interval_s * 10**6
-                    )
+# -- tables of a pipeline ------------------------------------------------------------------------------------
 
-                await dash.subscribe("ward/#")
-                await ask("channels/add", {"url": url})
-                await until(lambda: followed(600, 200_000, "first"))
-                publish_all(tmp_path, url, interval_s=60, period_us=400_000, policy="second")
-                await until(lambda: followed(60, 400_000, "second"))
-                tables = (await ask("tables"))["tables"]
-                assert {one["table"]: one["version"] for one in tables} == dict.fromkeys(
-                    ("allocation", "reservations", "policies"), 2
-                )
+ADVISE = """\
+advise:
+  - {name: dashboards, client: dash-*, filter: ward/#, attributes: [pulse], budget: 0.3}
+"""
+CAPACITY = 20
+"""Events of a queue, on the node and in the pipeline: few events fill it, so few decide about a policy."""
+BEDS = 4
+PERIOD_S = 0.1
+
+
+def pulse(number: int) -> str:
+    """A pulse that is ordinary, and every twentieth time one that matters."""
+    return json.dumps({"pulse": 150 if number % 20 == 19 else 60 + 7 * number % 20})
+
+
+async def send(bed: Client, count: int, *, first: int) -> None:
+    """Publish each PERIOD_S, on topics from ward/`first`.
+
+    Nothing is sent before the last messages are confirmed, and no time is made up for: a machine that stalls
+    makes gaps, as lost packets do, and neither bursts nor another period.
+    """
+    loop = asyncio.get_running_loop()
+    for start in range(0, count, BEDS):
+        await asyncio.sleep(PERIOD_S - loop.time() % PERIOD_S)
+        pulses = (bed.publish(f"ward/{first + place}", pulse(start + place), qos=1) for place in range(BEDS))
+        await asyncio.gather(*pulses)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+async def test_one_run_of_a_pipeline_changes_all_three(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run learns a policy; the second reads only what is new, and installs and reserves."""
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"{OPTIONS} {INTERPRETED}")
+    data = tmp_path / "data"
+    project = create(tmp_path / "pipeline", data=[data])
+    settings = project.folder / "settings.yml"
+    text = settings.read_text().replace("advise: []\n", ADVISE)
+    settings.write_text(text.replace("capacity: 1000", f"capacity: {CAPACITY}"))
+
+    async def recorded(kind: str) -> int:
+        return rows_in(map(str, (data / kind).glob("*.parquet")))
+
+    async def polled() -> bool:
+        return await recorded("polls") >= 3
+
+    async def run(engine: str) -> dict[str, Any]:
+        command = ("pipeline", "run", str(project.folder), "--engine", engine, "--master", "local[2]")
+        found: dict[str, Any] = await asyncio.to_thread(answer, *command)
+        return found
+
+    def only(table: str, **wanted: str) -> Any:
+        """The row of a table with these values."""
+        rows = ds.dataset(project.folder / "tables" / table, format="parquet").to_table().to_pylist()
+        (found,) = [row for row in rows if wanted.items() <= row.items()]
+        return found
+
+    async with WebServer() as server:
+        url = server.put("/page", html("page"))
+        recorder = {"topics": ["ward/#"], "rotate_s": 1}
+        queues = {"events": CAPACITY}
+        async with watched(url, project.control, data=str(data), recorder=recorder, queues=queues) as node:
+            await send(node.bed, 400, first=BEDS)  # topics of which nothing is expected later
+            await until(partial(recorded, "recorded"), 400)
+            first = await run("plain")
+            assert first["tables"]["events"]["rows_read"] == 400
+            advice = only("policy_advice")
+            assert advice["state"] == "shadow", advice["reason"]
+            await node.ask("channels/add", {"url": url})
+            await send(node.bed, 240, first=0)
+            interval_us, periods, policy = await node.in_force()  # the bed sends once more
+            assert (periods, policy) == ([], "")
+            await until(partial(recorded, "recorded"), 641)
+            await until(polled, wanted=True)
+            second = await run("spark")
+            assert second["tables"]["events"]["rows_read"] == 241, "and not what the first run has read"
+            advice = only("policy_advice")
+            assert advice["state"] == "held", advice["reason"]
+            assert second["control"].keys() == set(CONTROL)
+            allocated = only("allocation", url=url)["interval_us"]
+            assert allocated != interval_us
+            period_us = only("reservations", client="bed-0", topic="ward/0")["period_us"]
+            await node.follows(interval_us=allocated, period_us=period_us, policy="dashboards")
+            assert await node.versions() == second["control"]
