@@ -80,6 +80,9 @@ def test_a_stand_in_gives_way_to_its_holder_though_the_client_is_said_to_come_to
     assert directory.keep(record("n2", 5), HERE) is None
     assert directory.keep(stands_in, HERE) is stands_in
     assert directory.has("phone") == record("n2", 5)
+    stale = record("n4", 3, standby="n1")
+    assert directory.keep(stale, HERE) is stale, "it stands in for a holder of before"
+    assert directory.keep(record("n4", 3), HERE) is None, "a holder may still be asked for what waits"
     assert directory.get("phone").holder == "n1"  # type: ignore[union-attr]
     assert directory.keep(stands_in, HERE | {"n2": 2}) is None, "the holder was started anew"
     assert directory.has("phone") == stands_in

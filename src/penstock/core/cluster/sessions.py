@@ -162,8 +162,8 @@ class Directory:
         if settled.rank < record.rank:
             self._settled[client] = record
             return settled
-        # One of an earlier epoch may be asked for what waits there, and is told when the client has come.
-        return record if settled.epoch == record.epoch else None
+        # A holder of an earlier epoch may be asked for what waits there; it is told when the client has come.
+        return record if record.standby or settled.epoch == record.epoch else None
 
     def drop(self, client: str, epoch: int, holder: str) -> None:
         """A session has ended at a node; one of a later epoch, or of the same at another node, has not."""
