@@ -11,6 +11,7 @@ named.
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -54,6 +55,9 @@ SQL_MOST: Final = 10_000_000
 """Events up to which SQL takes part: beyond, only growth and the floor are asked for."""
 BUDGET_S: Final = 18 * 60
 """No measurement of a larger size begins that would end later: the benchmark takes at most 20 minutes."""
+ROUNDS_S: Final = 4 * 60
+"""Time for rounds at the smallest size, in equal shares for all contests and the stream: after the first
+round none begins that would end later, so that a busy machine takes fewer rounds and not hours."""
 _SLACK: Final = 1.2
 """How much longer than in proportion a larger size may take."""
 MOST: Final = 1_000_000_000
@@ -149,11 +153,12 @@ class _Run:
             whole, small = with_key
             for contest in own:
                 self.told(f"{contest.name}, {number:,} events")
+                end_s = _share_end()
                 warm = {name: partial(_through, made) for name, made in contestants(small, contest).items()}
                 _interleaved(warm, 0, before=WARMING)
                 ways = contestants(whole, contest) | {"pandas": contestants(fifth, contest)["pandas"]}
                 timed = {name: partial(_through, made) for name, made in ways.items()}
-                found[contest.name] = _interleaved(timed, rounds, before=0)
+                found[contest.name] = _interleaved(timed, rounds, before=0, end_s=end_s)
                 found[contest.name]["pandas"] *= number / (number // PANDAS_SHARE)
             for frame in (*with_key, fifth):
                 frame.unpersist(blocking=True)
@@ -212,7 +217,7 @@ class _Run:
         with TemporaryDirectory(prefix="penstock-bench-") as folder:
             streaming.write_events(self._spark, number, Path(folder))
             ways = streaming.contestants(self._spark, Path(folder))
-            return streaming.rows_of(_interleaved(ways, rounds, before=1), number)
+            return streaming.rows_of(_interleaved(ways, rounds, before=1, end_s=_share_end()), number)
 
     def _hold(self, frame: DataFrame, what: str) -> None:
         """Have Spark make a frame and keep it on disk."""
@@ -227,18 +232,27 @@ def _by_key(contests: Iterable[SparkContest]) -> Iterator[tuple[str, list[SparkC
         yield key, [one for one in every if one.key == key]
 
 
+def _share_end() -> float:
+    """When the rounds of a contest that begins now should have ended."""
+    return perf_counter() + ROUNDS_S / (len(CONTESTS) + 1)
+
+
 def _through(made: Callable[[], DataFrame]) -> None:
     made().write.format("noop").mode("overwrite").save()
 
 
-def _interleaved(ways: Mapping[str, Callable[[], None]], rounds: int, *, before: int) -> dict[str, float]:
+def _interleaved(
+    ways: Mapping[str, Callable[[], None]], rounds: int, *, before: int, end_s: float = inf
+) -> dict[str, float]:
     """Median seconds of each; a slow moment of the machine hits all alike.
 
     `before`: rounds of all that do not count. Odd rounds run in reverse order, so that no contestant always
-    follows the same rival.
+    follows the same rival. After the first round that counts none begins that would end after `end_s`.
     """
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(-before, rounds):
+        if turn > 0 and perf_counter() + sum(found[-1] for found in taken.values()) > end_s:
+            break
         for name in list(ways)[:: -1 if turn % 2 else 1]:
             start = perf_counter()
             ways[name]()
@@ -346,9 +360,9 @@ def _note(asked: tuple[int, ...], rounds: int, left_out: list[str]) -> str:
     missing = f" Left out, to end in time: {'; '.join(left_out)}." if left_out else ""
     return (
         f"{numbers} events, of seven columns or as nodes record them, in queues of {QUEUE:,}, on disk in "
-        f"Spark. Median of {rounds} interleaved rounds at the smallest size, after {WARMING} on {WARM:,} "
-        f"events to warm up; one round of the policies marked so where there are more. applyInPandas gets "
-        f"1/{PANDAS_SHARE} of the events.{missing} "
+        f"Spark. Median of up to {rounds} interleaved rounds at the smallest size, after {WARMING} on "
+        f"{WARM:,} events to warm up; one round of the policies marked so where there are more. "
+        f"applyInPandas gets 1/{PANDAS_SHARE} of the events.{missing} "
         "Copying rows takes most of the time: shuffle, sort, windows, the hash table of "
         "groups; the dead band gathers each queue for Spark's interpreted lambdas; making the plan costs "
         "some 0.2 s, whatever the number of events. The stream comes in "

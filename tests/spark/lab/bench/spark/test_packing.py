@@ -80,6 +80,13 @@ def test_all_rivals_warm_up_alike_before_time_is_taken() -> None:
     assert {name: runs.count(name) for name in ways} == dict.fromkeys(ways, 7)
 
 
+def test_after_the_first_round_none_begins_that_would_end_too_late() -> None:
+    runs: list[str] = []
+    ways = {name: partial(runs.append, name) for name in ("ours", "sql")}
+    assert set(bench._interleaved(ways, rounds=3, before=2, end_s=0.0)) == set(ways)
+    assert {name: runs.count(name) for name in ways} == dict.fromkeys(ways, 3)
+
+
 def test_both_ways_to_pack_a_stream_drop_most_and_account_for_all(
     spark: SparkSession, tmp_path: Path
 ) -> None:
