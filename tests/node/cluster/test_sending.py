@@ -34,16 +34,26 @@ def _forwarder(node: Member) -> tuple[str, str]:
     return next((row.via[0], row.name) for row in node.service.status().links if row.via)
 
 
-def _told(node: Member) -> bool:
-    """Whether a node has nothing more to tell the roots of its sessions."""
-    telling = node.service.moves.roots._telling
-    return telling is None or telling.done()
+async def _sensor(nodes: list[Member]) -> Peer:
+    """A client that publishes, at the first node, when no link has anything to send.
+
+    A link on which something is keeps its way, which may be a direct one: the roots have to be told of the
+    client first.
+    """
+    found = await nodes[0].connect("sensor")
+
+    def told(node: Member) -> bool:
+        telling = node.service.moves.roots._telling
+        return telling is None or telling.done()
+
+    await until(lambda: all(told(node) and node.quiet() for node in nodes))
+    return found
 
 
 async def test_messages_are_passed_on_and_acknowledged_when_everybody_has_them() -> None:
     async with members(Network(), *NAMES, fan_out=2) as nodes:
         phones = await _subscribed(nodes)
-        sensor = await nodes[0].connect("sensor")
+        sensor = await _sensor(nodes)
         for number in range(5):
             assert (await sensor.publish1("a", b"%d" % number)).reason == Reason.SUCCESS
             assert all(nodes[0].to(name).link.account().handed == number + 1 for name in NAMES[1:])
@@ -65,7 +75,7 @@ async def test_a_frozen_forwarder_holds_nobody_up_for_long() -> None:
     async with members(network, *NAMES, fan_out=2, wait_s=60) as nodes:
         phones = await _subscribed(nodes)
         by, behind = _forwarder(nodes[0])
-        sensor = await nodes[0].connect("sensor")
+        sensor = await _sensor(nodes)
         network.freeze(by)
         waiting = asyncio.ensure_future(sensor.publish1("a", b"x"))
         phone = phones[NAMES.index(behind) - 1]
@@ -86,8 +96,8 @@ async def test_a_forwarder_that_does_not_reach_a_node_says_so() -> None:
     async with members(network, *NAMES, fan_out=2) as nodes:
         phones = await _subscribed(nodes)
         by, behind = _forwarder(nodes[0])
+        sensor = await _sensor(nodes)
         network.cut(by, behind)
-        sensor = await nodes[0].connect("sensor")
         for number in range(3):
             assert (await sensor.publish1("a", b"%d" % number)).reason == Reason.SUCCESS
         for phone in phones:
@@ -106,9 +116,7 @@ async def test_what_was_on_its_way_through_a_node_that_vanishes_is_sent_again(
     async with members(network, *NAMES, fan_out=2) as nodes:
         phones = await _subscribed(nodes)
         by, behind = _forwarder(nodes[0])
-        sensor = await nodes[0].connect("sensor")
-        # A link on which something is keeps its way, which may be a direct one: wait until roots are told.
-        await until(lambda: all(_told(node) and node.quiet() for node in nodes))
+        sensor = await _sensor(nodes)
         network.freeze(by)
         for number in range(20):
             sensor.publish0("a", b"%d" % number)
@@ -143,7 +151,7 @@ async def test_a_message_enters_a_zone_once() -> None:
         await settled(*nodes)
         phones = await _subscribed(nodes)
         network.carry = watched  # type: ignore[method-assign]
-        sensor = await nodes[0].connect("sensor")
+        sensor = await _sensor(nodes)
         await sensor.publish1("a", b"once")
         assert [(await phone.message()).payload for phone in phones] == [b"once"] * 5
         assert sum(zones[sender] != zones[to] for sender, to in carried) == 1
