@@ -9,6 +9,8 @@ windows.py        filters that need other events of the queue
 sequential.py     filters that depend on the events kept before
 java_regex.py     RE2 patterns translated for Java
 sources.py        finds a policy's attributes in the columns of a frame
+attach.py         adds those attributes to a frame
+json_numbers.py   numbers in JSON payloads, without parsing all of them
 typed_columns.py  one attribute as columns, one for each kind of value
 digests.py        digests as aggregate columns
 digest_rows.py    digests between Spark rows, Python objects and the wire

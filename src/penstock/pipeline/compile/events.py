@@ -21,6 +21,7 @@ from pyspark.sql import types as st
 from penstock.errors import InputError
 from penstock.model.event import Event
 from penstock.pipeline.compile import typed_columns
+from penstock.pipeline.compile.attach import with_payload
 from penstock.pipeline.compile.sources import (
     FoundColumn,
     Sources,
@@ -28,7 +29,6 @@ from penstock.pipeline.compile.sources import (
     property_of,
     texts,
     typed_reading,
-    with_payload,
 )
 from penstock.pipeline.compile.typed_columns import either, first_of
 from penstock.pipeline.compile.verdicts import column as column_of

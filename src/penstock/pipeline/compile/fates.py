@@ -17,8 +17,9 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError, PolicyError
 from penstock.pipeline.compile import predicates, sequential, windows
+from penstock.pipeline.compile.attach import attach
 from penstock.pipeline.compile.queue_columns import TIE, QueueColumns, sortable, with_columns
-from penstock.pipeline.compile.sources import Attributes, Sources, attach
+from penstock.pipeline.compile.sources import Attributes, Sources
 from penstock.pipeline.compile.typed_columns import either
 from penstock.pipeline.compile.verdicts import (
     AHEAD,

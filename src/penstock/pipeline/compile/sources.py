@@ -14,8 +14,7 @@ there names the column of sequence numbers, `$payload` and `$content_type` those
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,24 +25,21 @@ from pyspark.sql import types as st
 from penstock import limits
 from penstock.errors import InputError
 from penstock.pipeline.compile import typed_columns
-from penstock.pipeline.compile.typed_columns import TypedColumns
+from penstock.pipeline.compile.typed_columns import INDEX, TypedColumns
 from penstock.pipeline.compile.verdicts import column
 from penstock.pipeline.tables.schemas import DIGEST
-from penstock.policy import paths
-from penstock.policy.paths import Path, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
     from penstock.policy.nodes import PayloadFormat
+    from penstock.policy.paths import Path
 
 Attributes: TypeAlias = Mapping[str, str]
 """Columns by attribute, where they are not found by name."""
 
 ENVELOPE: Final = ("topic", "ts", "seq", "sender", "properties", "payload", "content_type", "digest")
 """Columns about the event itself rather than its payload."""
-
-_INDEX = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +174,7 @@ def inside(attribute: str, top: FoundColumn, segments: tuple[str, ...]) -> Found
             make, kind = partial(_field, make, segment), kind[segment].dataType
         elif isinstance(kind, st.MapType) and isinstance(kind.keyType, st.StringType):
             make, kind = partial(_value_of, make, segment), kind.valueType
-        elif isinstance(kind, st.ArrayType) and _INDEX.fullmatch(segment):
+        elif isinstance(kind, st.ArrayType) and INDEX.fullmatch(segment):
             make, kind = partial(_element, make, int(segment)), kind.elementType
         elif isinstance(kind, st.VariantType):
             return FoundColumn(partial(_inside_variant, make, segments[place:]), kind, name)
@@ -267,122 +263,6 @@ def is_text(kind: st.DataType) -> bool:
 def _shape(kind: st.DataType) -> str:
     """A type without its nullability."""
     return kind.simpleString()
-
-
-# -- attaching -----------------------------------------------------------------------------------------------
-
-
-def attach(
-    frame: DataFrame,
-    sources: Sources,
-    kept: list[str],
-    wanted: list[str],
-    *,
-    numbers: Collection[str] = (),
-    in_place: bool = False,
-) -> tuple[DataFrame, dict[str, TypedColumns], tuple[str, ...]]:
-    """The frame with the columns of these attributes, the readings based on them, and the names of all its
-    columns.
-
-    Each stage is a projection of its own, so that a payload is parsed once for any number of attributes.
-    Of those in `numbers` only the number is read: a fold gathers every column there is.
-    `in_place`: attributes that are columns already are read there; these must be among those kept.
-    """
-    parsed = [path for path in map(paths.parse, wanted) if _in_payload(sources, path)]
-    frame = with_payload(frame, sources) if parsed else frame
-    leaves: dict[str, Column] = {}
-    for place, text in enumerate(wanted):
-        leaf = _variant(sources, paths.parse(text))
-        if leaf is not None:
-            leaves[f"__leaf{place}"] = leaf
-    if leaves:
-        frame = frame.select("*", *(leaf.alias(name) for name, leaf in leaves.items()))
-        frame = frame.select(
-            "*", *(typed_columns.kind_of(sf.col(name)).alias(f"{name}_kind") for name in leaves)
-        )
-        frame = frame.select("*", *(_double(name).alias(f"{name}_double") for name in leaves))
-    columns: dict[str, Column] = {}
-    readings: dict[str, TypedColumns] = {}
-    for place, text in enumerate(wanted):
-        path = paths.parse(text)
-        found = _reading(sources, path, f"__leaf{place}")
-        if in_place and not _in_payload(sources, path) and f"__leaf{place}" not in leaves:
-            readings[text] = found
-            continue
-        if text in numbers and found.numeric is not None:
-            found = TypedColumns(numeric=found.numeric)
-        names = {kind: f"__r{place}_{kind}" for kind in found.parts()}
-        columns |= {names[kind]: column for kind, column in found.parts().items()}
-        readings[text] = found.at(names)
-    read = frame.select(*map(column, kept), *(found.alias(name) for name, found in columns.items()))
-    return read, readings, (*kept, *columns)
-
-
-def _double(leaf: str) -> Column:
-    return typed_columns.double_of(sf.col(leaf), sf.col(f"{leaf}_kind"))
-
-
-def _in_payload(sources: Sources, path: Path) -> bool:
-    """Whether a path is inside a payload that must be parsed."""
-    return path.source is Source.PAYLOAD and sources.typed(path) is None
-
-
-def with_payload(frame: DataFrame, sources: Sources) -> DataFrame:
-    """The frame with its payload parsed: columns `__text`, `__format` and `__json` (for `in_wrapped`)."""
-    payload, content_type = sources.payload_text(), sources.envelope("$content_type")
-    given = None if content_type is None else texts("$content_type", content_type)
-    frame = frame.select(
-        "*",
-        typed_columns.as_text(payload.column).alias("__text"),
-        typed_columns.format_of(given, sources.payload).alias("__format"),
-    )
-    return frame.select("*", typed_columns.wrapped(sf.col("__text"), sf.col("__format")).alias("__json"))
-
-
-def _variant(sources: Sources, path: Path) -> Column | None:
-    """The variant at the end of a path, if there is one."""
-    if path.source is not Source.PAYLOAD:
-        return None
-    found = sources.typed(path)
-    if found is None:
-        return typed_columns.in_wrapped(sf.col("__json"), path.segments)
-    return found.column if isinstance(found.kind, st.VariantType) else None
-
-
-def _reading(sources: Sources, path: Path, leaf: str) -> TypedColumns:
-    match path.source:
-        case Source.TS:
-            return TypedColumns(whole=sources.ts())
-        case Source.TOPIC | Source.SENDER:
-            return TypedColumns(text=texts(path.text, sources.needed(path.text)))
-        case Source.SIZE:
-            return TypedColumns(whole=_size(sources))
-        case Source.PROPERTY:
-            return TypedColumns(text=property_of(sources, path))
-        case Source.PAYLOAD:
-            return _payload_reading(sources, path, leaf)
-
-
-def _payload_reading(sources: Sources, path: Path, leaf: str) -> TypedColumns:
-    found = sources.typed(path)
-    if found is not None and not isinstance(found.kind, st.VariantType):
-        return typed_reading(path.text, found)
-    read = typed_columns.reading(sf.col(leaf), sf.col(f"{leaf}_kind"), sf.col(f"{leaf}_double"))
-    if found is not None or path.segments:
-        return read
-    plain = typed_columns.as_plain(sf.col("__text"), sf.col("__format"), sf.col(leaf))
-    merged = {kind: sf.coalesce(column, read.parts()[kind]) for kind, column in plain.parts().items()}
-    return TypedColumns(**(read.parts() | merged), element=read.element)
-
-
-def _size(sources: Sources) -> Column:
-    given = sources.attributes.get("$size")
-    if given is not None:
-        return sources.needed("$size").column.cast("bigint")
-    payload, topic = sources.needed("$payload"), sources.needed("$topic")
-    if not is_text(payload.kind):
-        raise wrong("$size", payload, "a string or binary")
-    return (sf.octet_length(payload.column) + sf.char_length(texts("$size", topic))).cast("bigint")
 
 
 def property_of(sources: Sources, path: Path) -> Column:

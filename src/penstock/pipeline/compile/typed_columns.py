@@ -189,7 +189,7 @@ def either(conditions: Iterable[Column]) -> Column:
     return reduce(lambda a, b: a | b, found) if found else sf.lit(False)
 
 
-_INDEX = re.compile("[0-9]{1,9}")
+INDEX = re.compile("[0-9]{1,9}")
 
 
 def descend(root: Column, segments: Sequence[str]) -> Column:
@@ -197,11 +197,11 @@ def descend(root: Column, segments: Sequence[str]) -> Column:
 
     Keys that are no index are one path: with each step Spark writes the variant anew.
     """
-    if segments and not any(map(_INDEX.fullmatch, segments)):
+    if segments and not any(map(INDEX.fullmatch, segments)):
         return sf.try_variant_get(root, "$" + "".join(_key(segment)[1:] for segment in segments), "variant")
     for segment in segments:
         ways = [sf.try_variant_get(root, _key(segment), "variant")]
-        if _INDEX.fullmatch(segment):
+        if INDEX.fullmatch(segment):
             ways.append(sf.try_variant_get(root, f"$[{int(segment)}]", "variant"))
         root = first_of(ways, "variant")
     return root
@@ -289,10 +289,16 @@ def as_text(payload: Column) -> Column:
     return sf.when(sf.octet_length(payload) <= limits.DECODE_BYTES, text)
 
 
+def readable(text: Column, form: Column) -> Column:
+    """Whether a payload is to be read as JSON."""
+    return (form == PayloadFormat.JSON.value) | ((form == PayloadFormat.AUTO.value) & _maybe_json(text))
+
+
 def wrapped(text: Column, form: Column) -> Column:
     """The text as a variant, in a list with a marker; null if it is not to be read as JSON."""
-    readable = (form == PayloadFormat.JSON.value) | ((form == PayloadFormat.AUTO.value) & _maybe_json(text))
-    return sf.when(readable, sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit(f',"{_END}"]'))))
+    return sf.when(
+        readable(text, form), sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit(f',"{_END}"]')))
+    )
 
 
 def in_wrapped(json: Column, segments: Sequence[str] = ()) -> Column:
@@ -301,7 +307,7 @@ def in_wrapped(json: Column, segments: Sequence[str] = ()) -> Column:
     Not by way of the whole payload: Spark would write all of it anew to take one number from it.
     """
     whole = sf.try_variant_get(json, "$[1]", "string") == _END
-    if any(map(_INDEX.fullmatch, segments)):
+    if any(map(INDEX.fullmatch, segments)):
         return descend(sf.when(whole, sf.try_variant_get(json, "$[0]", "variant")), segments)
     path = "$[0]" + "".join(_key(segment)[1:] for segment in segments)
     return sf.when(whole, sf.try_variant_get(json, path, "variant"))

@@ -16,8 +16,9 @@ from pyspark.sql import types as st
 
 from penstock.core.backtest.settings import as_written
 from penstock.errors import InputError
+from penstock.pipeline.compile.attach import attach
 from penstock.pipeline.compile.events import known
-from penstock.pipeline.compile.sources import ENVELOPE, Sources, attach
+from penstock.pipeline.compile.sources import ENVELOPE, Sources
 from penstock.pipeline.compile.verdicts import column
 from penstock.pipeline.jobs.backtest.replay import unpacked, written
 from penstock.policy.nodes import PayloadFormat

@@ -32,9 +32,10 @@ from penstock.core.backtest.settings import (
 )
 from penstock.errors import InputError
 from penstock.pipeline import session
+from penstock.pipeline.compile.attach import attach
 from penstock.pipeline.compile.events import EVENT, as_events, events_of, known
 from penstock.pipeline.compile.queue_columns import told
-from penstock.pipeline.compile.sources import Sources, attach
+from penstock.pipeline.compile.sources import Sources
 from penstock.pipeline.compile.typed_columns import either
 from penstock.pipeline.compile.verdicts import column
 from penstock.pipeline.tables.schemas import EVENTS
