@@ -20,7 +20,7 @@ def started(*outcomes: BaseException | None) -> tuple[MagicMock, MagicMock]:
     """A stream whose queries end in these ways, one after the other."""
     frame = MagicMock(isStreaming=True)
     frame.sparkSession.catalog.tableExists.return_value = False
-    writer = frame.writeStream.format.return_value.option.return_value.trigger.return_value
+    writer = frame.writeStream.option.return_value.trigger.return_value
     ended = writer.toTable.return_value.awaitTermination
     ended.side_effect = outcomes
     return frame, ended

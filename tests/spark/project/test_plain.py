@@ -15,6 +15,7 @@ from penstock.pipeline.project.decisions import decide
 from penstock.pipeline.project.plain import run_plain
 from penstock.pipeline.project.runs import Accounting, backlog, mark_taken
 from penstock.pipeline.project.settings import open_project
+from penstock.pipeline.project.status import status_of
 from penstock.pipeline.tables.control_tables import newest_version
 from tests.spark.project.recordings import events, node, record
 
@@ -136,7 +137,9 @@ def test_killed_behind_any_table_the_next_run_makes_the_same_gold(
     decide(spark, project, done=lambda name, *_: boundaries.append(name))
     expected = content(spark, *GOLD)
     assert set(boundaries) == {*TABLES, "control tables"}
-    other = create(tmp_path / "other", data=[tmp_path / "data"])
+    settings = create(tmp_path / "other", data=[tmp_path / "data"]).folder / "settings.yml"
+    settings.write_text(settings.read_text().replace("format: parquet", "format: orc"))
+    other = open_project(settings.parent)  # gold does not depend on the format of the files either
 
     def stops(behind: str) -> None:
         def stop(name: str, *_: object) -> None:
@@ -153,6 +156,11 @@ def test_killed_behind_any_table_the_next_run_makes_the_same_gold(
     once(spark, other)
     assert content(spark, *GOLD) == expected
     assert {path.name for path in other.control.glob("*/*")} == {"v=0001"}
+    assert not list((other.folder / "tables").rglob("*.parquet"))
+    shown = status_of(other)
+    assert shown["tables"]["events"]["rows"] == 400
+    health = {(row["measure"], row["name"]): row["value"] for row in shown["health"]}
+    assert health["rows", "events"] == 400
     spark.catalog.setCurrentDatabase("default")
     spark.sql(f"DROP DATABASE IF EXISTS {other.database} CASCADE")
 

@@ -44,6 +44,8 @@ key: {key}
 capacity: 1000
 # Flows, effects of filters and advice are made from the last days' events.
 days: 7
+# Format of the tables: parquet, orc, or one that your Spark has a library for, as delta or iceberg.
+format: parquet
 # How polls are shared out, as in the section `channels` of a node.
 allocation:
   scheme: lite

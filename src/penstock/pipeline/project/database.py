@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.errors import InputError
 from penstock.pipeline.project.catalogue import TABLES
-from penstock.pipeline.project.settings import SPECIFICATION, told
+from penstock.pipeline.project.settings import PLAIN_FILES, SPECIFICATION, told
 from penstock.pipeline.session import STATE_STORE
 
 if TYPE_CHECKING:
@@ -31,11 +31,15 @@ SINK_LOG: Final = "_spark_metadata"
 _DEFAULT: Final = "default"
 _WAREHOUSE: Final = "spark.sql.warehouse.dir"
 _ON_SERVER: Final = ".server.yml"
-_NEEDED: Final = {
-    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
-    "spark.sql.session.timeZone": "UTC",  # days are days in UTC
-}
-"""Settings that the tables need, whoever runs them."""
+
+
+def _needed(project: Project) -> dict[str, str]:
+    """Settings of Spark that the tables need, whoever runs them."""
+    return {
+        "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+        "spark.sql.session.timeZone": "UTC",  # days are days in UTC
+        "spark.sql.sources.default": project.settings.format,
+    }
 
 
 def catalog_of(project: Project) -> dict[str, str]:
@@ -46,7 +50,7 @@ def catalog_of(project: Project) -> dict[str, str]:
         _WAREHOUSE: str(project.folder / "tables"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": derby,
         "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={project.folder / 'derby.log'}",
-        **_NEEDED,
+        **_needed(project),
     }
 
 
@@ -58,14 +62,18 @@ def use_database(spark: SparkSession, project: Project) -> None:
     else:
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {project.database} LOCATION '{place.as_uri()}'")
         spark.catalog.setCurrentDatabase(project.database)
-    _adopt(spark, place)
+    for name, value in _needed(project).items():
+        spark.conf.set(name, value)
+    if project.settings.format in PLAIN_FILES:
+        _adopt(spark, place)
 
 
 def _adopt(spark: SparkSession, place: Path) -> None:
     """Tell the catalog of tables it does not know: a server keeps its catalog in memory until it ends.
 
     Streaming tables have what checkpoints count as read. The others are made anew by each run, and Spark
-    makes no table of its own where files are.
+    makes no table of its own where files are. Formats with a log of their own, as Delta's, have catalogs that
+    last.
     """
     place.mkdir(parents=True, exist_ok=True)
     known = {row["tableName"] for row in spark.sql("SHOW TABLES").collect()}
@@ -75,7 +83,7 @@ def _adopt(spark: SparkSession, place: Path) -> None:
             continue
         own = TABLES.get(folder.name)
         schema = None if own is None else own.schema  # of a table that a user has added, Spark finds it out
-        spark.catalog.createTable(folder.name, path=folder.as_uri(), source="parquet", schema=schema)
+        spark.catalog.createTable(folder.name, path=folder.as_uri(), schema=schema)
 
 
 def replace_rows(frame: DataFrame, table: str) -> None:
@@ -90,7 +98,7 @@ def replace_rows(frame: DataFrame, table: str) -> None:
         if there.simpleString() != frame.schema.simpleString():
             frame.sparkSession.sql(f"DROP TABLE {table}")
     if not catalog.tableExists(table):
-        catalog.createTable(table, source="parquet", schema=frame.schema)
+        catalog.createTable(table, schema=frame.schema)
     frame.write.insertInto(table, overwrite=True)
 
 
@@ -112,7 +120,7 @@ def specification_on_server(project: Project) -> Path:
     try:
         found: dict[str, Any] = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Any])
         found["database"] = project.database
-        found["configuration"] = {**_NEEDED, **(found.get("configuration") or {})}
+        found["configuration"] = {**_needed(project), **(found.get("configuration") or {})}
         made = project.folder / _ON_SERVER
         made.write_bytes(msgspec.yaml.encode(found))
         (_checkpoints(project) / _DEFAULT).mkdir(parents=True, exist_ok=True)

@@ -121,7 +121,7 @@ def _append(frame: DataFrame, name: str, checkpoint: Path) -> None:
     if not frame.isStreaming:
         raise InputError(f"the table '{name}' is not a stream; use @dp.materialized_view for it")
     _grow(frame, name)
-    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
+    writer = frame.writeStream.option("checkpointLocation", str(checkpoint))
     for left in reversed(range(limits.STREAM_TRIES)):
         try:
             writer.trigger(availableNow=True).toTable(name).awaitTermination()

@@ -99,6 +99,8 @@ def _run(
             f"spark-pipelines takes no master ({master}): give --remote, a Connect server of that cluster, "
             "or --engine plain"
         )
+    if engine == "spark" and project.settings.format == "orc":
+        raise InputError("spark-pipelines cannot read the ORC tables it has written: give --engine plain")
     step(0, 1, "starting Spark")
     config = few_parts(master, remote)
     if remote is None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlparse
 
 import msgspec
-from pyarrow import ArrowException, parquet
+from pyarrow import ArrowException, orc, parquet
 
 from penstock.model.recording import TakenMark, mark_name
 from penstock.pipeline.project.catalogue import RECORDED, TABLES
+from penstock.pipeline.project.settings import PLAIN_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,12 +78,13 @@ def files_read(project: Project, table: str) -> set[str]:
 
 
 def table_files(project: Project, table: str) -> set[str]:
-    """Parquet files that a table consists of."""
+    """Files that a table consists of; with a format that has a log, also those it had once."""
     folder = project.folder / "tables" / table
     log = folder / "_spark_metadata"
     if log.is_dir():
         return {_path(row["path"]) for row in _log(log) if row.get("action", "add") == "add"}
-    return {str(path) for path in folder.rglob("*.parquet") if not path.name.startswith((".", "_"))}
+    every = (path for kind in PLAIN_FILES for path in folder.rglob(f"*.{kind}"))
+    return {str(path) for path in every if not path.name.startswith((".", "_"))}
 
 
 def _log(folder: Path) -> Iterable[dict[str, Any]]:
@@ -102,11 +104,12 @@ def _path(uri: str) -> str:
 
 
 def rows_in(files: Iterable[str]) -> int:
-    """Rows of Parquet files on this machine, by their footers; files that cannot be read have none."""
+    """Rows of Parquet and ORC files, by their footers; files that cannot be read have none."""
     total = 0
     for path in files:
         with suppress(OSError, ArrowException):
-            total += parquet.read_metadata(path).num_rows
+            of = orc.ORCFile(path).nrows if path.endswith(".orc") else parquet.read_metadata(path).num_rows
+            total += of
     return total
 
 

@@ -5,7 +5,7 @@ DIR/transformations/tables.py  the tables, one function each; yours to change
 DIR/settings.yml               where the recordings are, the policy, what is advised
 DIR/policy.yaml                the policy that packs the recorded events
 DIR/conf/spark-defaults.conf   the catalog: tables survive the end of a run
-DIR/tables, DIR/storage        Parquet files of the tables; what has been read (checkpoints)
+DIR/tables, DIR/storage        files of the tables; what has been read (checkpoints)
 DIR/control                    control tables, which nodes follow
 DIR/advice.json                policies that were advised
 DIR/runs.jsonl                 what each run did
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 SETTINGS: Final = "settings.yml"
 SPECIFICATION: Final = "spark-pipeline.yml"
+PLAIN_FILES: Final = ("parquet", "orc")
+"""Formats whose tables are the files in their folders, and nothing else."""
 
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=10**9)]
 
@@ -91,6 +93,8 @@ class PipelineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Events of a queue that a run takes before they are packed."""
     days: Annotated[int, msgspec.Meta(ge=1, le=3_660)] = 7
     """Days of events, up to the newest, that flows, effects and advice are made from."""
+    format: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")] = "parquet"
+    """Format of the tables: `parquet`, `orc`, or one that Spark has a library for, as `delta`, `iceberg`."""
     control: str = "control"
     """Folder of the control tables."""
     allocation: AllocationSettings = AllocationSettings()

@@ -6,10 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from pyarrow import ArrowException, parquet
+from pyarrow import ArrowException, orc, parquet
 
 from penstock.pipeline.project.catalogue import CONTROL, RECORDED, TABLES
 from penstock.pipeline.project.runs import backlog, last_runs, rows_in, table_files
+from penstock.pipeline.project.settings import PLAIN_FILES
 from penstock.pipeline.tables.control_tables import newest_version
 
 if TYPE_CHECKING:
@@ -22,18 +23,19 @@ def status_of(project: Project) -> dict[str, Any]:
     """The state of a project, as `penstock pipeline status --json` prints it."""
     runs = last_runs(project)
     last = runs[-1] if runs else None
+    plain = project.settings.format in PLAIN_FILES
     tables = {}
     for name in TABLES:
         done = None if last is None else last.tables.get(name)
         files = table_files(project, name)
         tables[name] = {
             "layer": TABLES[name].layer,
-            "rows": rows_in(files),
+            "rows": rows_in(files) if plain else None,  # else the files have rows of former versions, too
             "rows_read": None if done is None else done.rows_read,
             "rows_written": None if done is None else done.rows_written,
             "waiting": msgspec.to_builtins(backlog(project, name)) if name in RECORDED else None,
         }
-    health = _health(project)
+    health = _health(project) if plain else []
     return {
         "folder": str(project.folder),
         "last_run": None if last is None else msgspec.to_builtins(last),
@@ -49,7 +51,8 @@ def _health(project: Project) -> list[dict[str, Any]]:
     for path in sorted(table_files(project, "health")):
         try:
             with open(path, "rb") as file:  # noqa: PTH123  # a text from a log, not a Path
-                found += parquet.ParquetFile(file).read().to_pylist()
+                read = orc.ORCFile if path.endswith(".orc") else parquet.ParquetFile
+                found += read(file).read().to_pylist()
         except (OSError, ArrowException):  # a run is replacing the table at this moment
             return []
     return sorted(found, key=lambda row: (row["measure"], row["name"] or ""))
