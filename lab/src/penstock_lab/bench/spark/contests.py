@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import isclose
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import pyspark.sql.types as st
 
@@ -106,13 +107,9 @@ CONTESTS: Final = (
 def contestants(frame: DataFrame, contest: SparkContest) -> dict[str, Callable[[], DataFrame]]:
     """Return functions that make the packed frame: ours, SQL, pandas; and the floor, which packs nothing."""
 
-    def by_hand() -> DataFrame:
-        spark = frame.sparkSession
-        frame.createOrReplaceTempView("events")
-        try:
-            return spark.sql(contest.sql)  # resolved at once
-        finally:
-            spark.catalog.dropTempView("events")  # it would hide a table of this name
+    view = f"penstock_bench_{contest.key}_{uuid4().hex}"
+    frame.createOrReplaceTempView(view)  # it stays: Spark forgets the rows it holds of a view that is dropped
+    query = contest.sql.replace("from events", f"from {view}")
 
     packed = pack(
         contest.policy,
@@ -124,7 +121,7 @@ def contestants(frame: DataFrame, contest: SparkContest) -> dict[str, Callable[[
     shape = st.StructType(frame.transform(packed).schema.fields)
     return {
         "ours": lambda: frame.transform(packed),
-        "sql": by_hand,
+        "sql": lambda: frame.sparkSession.sql(query),
         "pandas": lambda: frame.groupBy(contest.key).applyInPandas(contest.pandas, shape),
         "floor": lambda: frame.repartition(contest.key).sortWithinPartitions(contest.key, "ts", "seq"),
     }

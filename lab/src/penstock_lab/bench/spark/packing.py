@@ -54,7 +54,9 @@ STREAM: Final = 1_000_000
 SQL_MOST: Final = 10_000_000
 """Events up to which SQL takes part: beyond, only growth and the floor are asked for."""
 BUDGET_S: Final = 18 * 60
-"""No measurement of a larger size begins that would end later: the benchmark takes at most 20 minutes."""
+"""No contest begins later, no larger size that would end later: the benchmark takes at most 20 minutes."""
+QUICK_S: Final = 8 * 60
+"""The same with `quick`: half of what `bench all --quick` gives each of its parts."""
 ROUNDS_S: Final = 4 * 60
 """Time for rounds at the smallest size, in equal shares for all contests and the stream: after the first
 round none begins that would end later, so that a busy machine takes fewer rounds and not hours."""
@@ -91,6 +93,7 @@ def measure(
     """Time every contest: all contestants at the smallest size, pandas not at the others."""
     start = perf_counter()
     asked = sizes(events) if events is not None else (QUICK if quick else EVENTS)
+    budget_s = QUICK_S if quick else BUDGET_S
     rounds = 1 if quick else 3
     with open_session(
         master=master,
@@ -100,7 +103,9 @@ def measure(
         config=few_parts(master, remote),
     ) as spark:
         local = is_local(master, remote)  # a folder of this machine is the stream
-        run = _Run(spark, progress, start, 1 + len(CONTESTS) + len(ONE_KEY) + local + 3 * (len(asked) - 1))
+        run = _Run(
+            spark, progress, start + budget_s, 1 + len(CONTESTS) + len(ONE_KEY) + local + 3 * (len(asked) - 1)
+        )
         run.told("the rivals give the same")
         for contest in CONTESTS:
             check_same(spark, contest)
@@ -128,10 +133,11 @@ def sizes(text: str) -> tuple[int, ...]:
 class _Run:
     """A session with the frames of the benchmark, one at a time."""
 
-    def __init__(self, spark: SparkSession, progress: Progress, start: float, steps: int) -> None:
+    def __init__(self, spark: SparkSession, progress: Progress, end: float, steps: int) -> None:
         self._spark = spark
         self._progress = progress
-        self._start = start
+        self._end = end
+        """When nothing more is begun."""
         self._steps = steps
         self._done = -1
         self.left_out: list[str] = []
@@ -153,6 +159,9 @@ class _Run:
             whole, small = with_key
             for contest in own:
                 self.told(f"{contest.name}, {number:,} events")
+                if found and perf_counter() > self._end:
+                    self.left_out.append(contest.name)
+                    continue
                 end_s = _share_end()
                 warm = {name: partial(_through, made) for name, made in contestants(small, contest).items()}
                 _interleaved(warm, 0, before=WARMING)
@@ -195,7 +204,7 @@ class _Run:
         """Whether contestants that took so long at a smaller size end in time at one so many times larger."""
         needs = sum(known[way] for way in wanted if way in known)
         needs += 0.0 if made else known["floor"]  # about what it takes to make the frame
-        return perf_counter() - self._start + _SLACK * times * needs <= BUDGET_S
+        return perf_counter() + _SLACK * times * needs <= self._end
 
     def one_key(self, name: str, number: int) -> list[BenchmarkRow]:
         """Row of a single queue: all of it is sorted, and folded, by one task, as on the floor."""
@@ -266,6 +275,8 @@ def rows_of(taken: dict[int, dict[str, dict[str, float]]], *, cores: int) -> lis
     least = min(taken)
     rows: list[BenchmarkRow] = []
     for contest in CONTESTS:
+        if contest.name not in taken[least]:
+            continue  # left out
         small = taken[least][contest.name]
         rates = {name: least / seconds / 1e6 for name, seconds in small.items()}
         ours, unit = rates["ours"], "M events/s"
