@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kit.effort import SIZE
+from tests.kit.turns import LONG_S, group_of, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,15 +71,16 @@ def _settings_of(logger: logging.Logger) -> tuple[int, bool, list[logging.Handle
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests start first, the short ones last: no worker is left with much at the end."""
+    """The longest groups start first, the short ones last: no worker is left with much at the end."""
     items.sort(key=_turn)
     gc.freeze()
     gc.enable()
 
 
-def _turn(item: pytest.Item) -> int:
+def _turn(item: pytest.Item) -> tuple[float, int]:
     kinds = ("long", "spark", "e2e")
-    return next((turn for turn, kind in enumerate(kinds) if item.get_closest_marker(kind)), len(kinds))
+    kind = next((turn for turn, kind in enumerate(kinds) if item.get_closest_marker(kind)), len(kinds))
+    return -seconds_of(group_of(item)), kind
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -109,6 +111,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             test, _, group = nodeid.rpartition("@")  # xdist_group; a parameter may have an "@" as well
             return group if test and "]" not in group else nodeid.split("::", 1)[0]
+
+        def _assign_work_unit(self, node: Any) -> None:
+            """Give a worker the longest group that is left.
+
+            A worker has to know its next test before it begins one. What waits behind a long one is short:
+            a long group would wait there while other workers have nothing to do.
+            """
+            given = self.assigned_work.get(node, {})
+            if any(seconds_of(group) >= LONG_S and not all(given[group].values()) for group in given):
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            super()._assign_work_unit(node)
 
     config.option.loadscopereorder = False  # keep the order above: it would put files with many tests first
     return ByFile(config, log)
