@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
-from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,37 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
-from penstock.model.event import Event
-from penstock.node.store.parquet import EVENTS
-from penstock.pipeline.project.create import create
-from penstock.pipeline.project.settings import open_project
 from penstock.pipeline.tables.control_tables import write_version
-from penstock.policy.filters import Inset
-from penstock.policy.text.forms import parse
-from tests.kit.command import answer
-from tests.kit.jvm import INTERPRETED, OPTIONS
-from tests.kit.paths import ROOT
-from tests.spark.project.recordings import record
+from tests.kit.locator import ADVISED, FOLDER, LINES, pipeline
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.pipeline.project.settings import Project
 
-FOLDER = ROOT / "examples" / "locator"
-
-
-def _program(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[name] = found  # a dataclass looks for its module
-    spec.loader.exec_module(found)
-    return found
-
-
-LINES = _program("syslog_lines")
 STATION = "02:00:00:00:00:2a"
 
 
@@ -126,15 +100,6 @@ def test_the_locator_runs_and_ends_by_itself_and_every_line_is_accounted_for() -
 
 # -- a policy that a pipeline advises: the commands of the README --------------------------------------------
 
-ADVISED = "advised-locator"
-
-
-def pipeline(data: Path) -> Project:
-    """The project beside a node's recordings, as the README has it."""
-    found = create(data / "pipeline", data=[data / "node"])
-    copyfile(FOLDER / "settings.yml", found.folder / "settings.yml")
-    return open_project(found.folder)
-
 
 @pytest.mark.e2e
 @pytest.mark.slow
@@ -155,43 +120,3 @@ def test_the_node_gives_the_locator_the_policy_of_a_pipeline_and_records_for_it(
     (folder,) = project.sources("events")
     recorded = ds.dataset(folder, format="parquet").to_table(filter=ds.field("topic") == own.filter)
     assert len(recorded) == found["gateway"]["published"]
-
-
-@pytest.mark.e2e
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_pipeline_advises_a_policy_that_spares_associations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"{OPTIONS} {INTERPRETED}")
-    project = pipeline(tmp_path)
-    record(project.sources("events")[0], EVENTS, syslog_events(3_000))
-    done = answer("pipeline", "run", str(project.folder), "--engine", "plain", "--master", "local[2]")
-    assert done["tables"]["events"]["rows_read"] == 3_000
-    (advice,) = json.loads((project.folder / "advice.json").read_text())
-    assert (advice["name"], advice["state"]) == (ADVISED, "shadow"), advice["reason"]
-    policy = parse(advice["policy"])
-    associations = ("Associated", "Reassociated")
-    (step,) = policy.matters
-    assert step.filter == Inset(values=associations)
-    dropped = [one.filter for level in policy.levels for one in level if isinstance(one.filter, Inset)]
-    assert dropped
-    assert not {value for one in dropped for value in one.values} & set(associations)
-
-
-def syslog_events(count: int) -> list[object]:
-    """What the node records of a campus that sends a line each millisecond."""
-    campus = _program("campus").Campus(1)
-    found: list[object] = []
-    while len(found) < count:
-        for message in campus.visit():
-            try:
-                event = LINES.event_of(campus.line(*message))
-            except LINES.Refused:
-                continue
-            number = len(found)
-            ts_us = 1_700_000_000_000_000 + 1_000 * number
-            payload = json.dumps(event).encode()
-            found.append(Event("campus/syslog", payload, ts_us=ts_us, seq=number, sender="gateway"))
-    return found[:count]
