@@ -20,12 +20,12 @@ from penstock.pipeline.project.runs import rows_in
 from penstock.pipeline.tables.control_tables import write_version
 from penstock_lab.rigs.local_node import local_node
 from tests.kit.channels import html
-from tests.kit.command import answer
+from tests.kit.commands_in_one_process import commands
 from tests.kit.jvm import INTERPRETED, OPTIONS
 from tests.kit.web_server import WebServer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
@@ -171,14 +171,21 @@ async def send(bed: Client, count: int, *, first: int) -> None:
         await asyncio.gather(*pulses)
 
 
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Runs a command; the second one finds the JVM of the first."""
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"{OPTIONS} {INTERPRETED}")
+    with commands() as run:
+        yield run
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
 async def test_one_run_of_a_pipeline_changes_all_three(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command: Callable[..., dict[str, Any]]
 ) -> None:
     """The first run learns a policy; the second reads only what is new, and installs and reserves."""
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"{OPTIONS} {INTERPRETED}")
     data = tmp_path / "data"
     project = create(tmp_path / "pipeline", data=[data])
     settings = project.folder / "settings.yml"
@@ -192,9 +199,8 @@ async def test_one_run_of_a_pipeline_changes_all_three(
         return await recorded("polls") >= 3
 
     async def run(engine: str) -> dict[str, Any]:
-        command = ("pipeline", "run", str(project.folder), "--engine", engine, "--master", "local[2]")
-        found: dict[str, Any] = await asyncio.to_thread(answer, *command)
-        return found
+        words = ("pipeline", "run", str(project.folder), "--engine", engine, "--master", "local[2]")
+        return await asyncio.to_thread(command, *words)
 
     def only(table: str, **wanted: str) -> Any:
         """The row of a table with these values."""

@@ -13,7 +13,7 @@ from penstock.node.store.parquet import EVENTS
 from penstock.pipeline.project.catalogue import TABLES
 from penstock.pipeline.project.create import create
 from penstock.pipeline.project.database import checkpoint_of
-from tests.kit.command import answer
+from tests.kit.commands_in_one_process import commands
 from tests.kit.effort import LONG
 from tests.kit.waiting import until
 from tests.spark.project.recordings import events, node, record
@@ -52,22 +52,22 @@ async def killed(project: Project, when: Path) -> None:
 async def test_both_engines_make_the_same_gold_also_of_a_run_that_was_killed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     node(data, 200)
-    declared = create(tmp_path / "declared", data=[data])
-    first = answer(*command(declared, "spark"))
-    assert first["control"] == {"allocation": 1, "reservations": 1}
-    plain = create(tmp_path / "plain", data=[data])
+    declared, plain = (create(tmp_path / name, data=[data]) for name in ("declared", "plain"))
     if LONG:
         await killed(plain, checkpoint_of(plain, "arrivals") / "commits" / "0")  # packed is next
     await killed(plain, plain.folder / "tables" / "report" / "_SUCCESS")  # in the middle of gold
-    last = answer(*command(plain, "plain"))
-    assert last["tables"]["events"]["rows_read"] == 0, "the first run has read the file"
-    assert last["control"] == {"allocation": 1, "reservations": 1}
-    polled = rows(declared, "allocation")
-    assert polled
-    assert {name: rows(plain, name) for name in GOLD} == {name: rows(declared, name) for name in GOLD}
-    # In the second run all tables exist, so a view could be made of one that is being written.
-    record(data / "recorded", EVENTS, events(200, start=200, seed=2))
-    second = answer(*command(declared, "spark"))
+    with commands() as run:
+        last = run(*command(plain, "plain"))
+        assert last["tables"]["events"]["rows_read"] == 0, "the first run has read the file"
+        assert last["control"] == {"allocation": 1, "reservations": 1}
+        first = run(*command(declared, "spark"))
+        assert first["control"] == {"allocation": 1, "reservations": 1}
+        polled = rows(declared, "allocation")
+        assert polled
+        assert {name: rows(plain, name) for name in GOLD} == {name: rows(declared, name) for name in GOLD}
+        # In the second run all tables exist, so a view could be made of one that is being written.
+        record(data / "recorded", EVENTS, events(200, start=200, seed=2))
+        second = run(*command(declared, "spark"))
     assert second["tables"]["events"]["rows_read"] == 200
     assert rows(declared, "allocation") == polled, "polls are the same"
     assert sum(day["events"] for day in rows(declared, "report")) == 400
