@@ -25,6 +25,7 @@ def late_loss(seen: ConstantRateRun) -> float:
     return sum((one.sender, one.seq) not in came for one in sent) / len(sent)
 
 
+@pytest.mark.slow
 def test_flows_lose_nothing_on_an_overloaded_link_and_best_effort_is_packed() -> None:
     kept, plain = played(load=3.0), played(load=3.0, reserve=False)
     assert kept.served == 8

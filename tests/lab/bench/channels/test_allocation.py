@@ -26,6 +26,7 @@ def test_rivals_share_polls_as_we_do() -> None:
     assert np.abs(np.array(whole) - ours).max() <= 1, "as near as whole polls can be"
 
 
+@pytest.mark.slow
 def test_rows_have_a_rival_each() -> None:
     rows = bench._delays(3_000)
     assert all(row.rival and row.ratio is not None for row in rows)

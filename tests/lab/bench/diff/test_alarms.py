@@ -71,6 +71,7 @@ RANDOM = {name: noise for name, noise in split.SEEN_NOISES.items() if "visitors"
 CASES = [(case, 12) for case in alarms.noise_cases(RANDOM, pages=3, mixes=2)]
 
 
+@pytest.mark.slow
 def test_a_model_that_never_fetches_twice_fails_the_rows() -> None:
     whole = alarms.false_alarms(CASES, Ours)
     broken = alarms.false_alarms(CASES, lambda: Ours(confirms=False))

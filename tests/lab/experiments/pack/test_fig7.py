@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+@pytest.mark.slow
 def test_shared_events_cross_once_and_private_queues_keep_every_event_accounted_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -57,6 +58,7 @@ def test_rows_fail_where_events_cross_twice_or_queues_cost_more(broken: LinkCost
     assert [number for number, each in enumerate(fig7._cost_rows(costs)) if each.ok is False] == [row]
 
 
+@pytest.mark.slow
 def test_private_queues_that_do_not_meet_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each class gets a copy of its own: the row of events that cross once fails."""
     monkeypatch.setattr(link_cost, "EVENTS", 12_000)

@@ -30,6 +30,7 @@ def test_no_rule_is_broken(seed: int) -> None:
     assert clean(seed).problems == ()
 
 
+@pytest.mark.slow
 def test_clients_move_faults_happen_and_events_are_given_up() -> None:
     found = [clean(seed) for seed in range(1, 21)]
     assert all(one.published and one.received for one in found)
@@ -42,12 +43,14 @@ def test_a_run_is_its_seed() -> None:
     assert run(7) == clean(7)
 
 
+@pytest.mark.slow
 def test_events_that_are_delivered_at_both_nodes_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Incoming, "_sieved", lambda _, receivers, *__: receivers)
     monkeypatch.setattr(handover, "below", lambda *_: False)
     assert any("once more" in said for seed in range(1, 21) for said in run(seed).problems)
 
 
+@pytest.mark.slow
 def test_events_that_are_lost_on_the_way_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def none(self: Moves, node: str) -> list[str]:
         return [self.name, node, *(peer.seen.name for peer in self._host.peers())]

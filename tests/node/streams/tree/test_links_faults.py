@@ -98,6 +98,7 @@ async def test_everything_comes_once_and_in_order(seed: int, tmp_path: Path) -> 
                 assert mine == [f"{stream} {number}".encode() for number in range(MESSAGES)], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remembers", [True, False])
 async def test_a_node_in_the_middle_starts_again_and_again(tmp_path: Path, remembers: bool) -> None:
     async with tree() as nodes:
