@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.spark.cluster.findings import Found
+
 
 # Of this process and of programs that tests start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS if LONG else f"{OPTIONS} {INTERPRETED}")
@@ -92,3 +94,33 @@ def opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
             yield spark
 
     monkeypatch.setattr(sessions, "open_session", here)
+
+
+# -- one program on a cluster, and one on a server -----------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def moved_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a pipeline that runs on the cluster, and then on the server."""
+    from penstock.pipeline.project.create import create  # noqa: PLC0415  # Spark, only where it is needed
+    from tests.spark.project.recordings import node  # noqa: PLC0415
+
+    folder = tmp_path_factory.mktemp("moved")
+    node(folder / "data", 200)
+    return create(folder / "project", data=[folder / "data"]).folder
+
+
+@pytest.fixture(scope="session")
+def on_master(tmp_path_factory: pytest.TempPathFactory, moved_project: Path) -> Found:
+    """Findings of a program on a standalone master with two workers."""
+    from tests.spark.cluster import findings  # noqa: PLC0415
+
+    return findings.on_master(tmp_path_factory.mktemp("master"), moved_project)
+
+
+@pytest.fixture(scope="session")
+def on_remote(tmp_path_factory: pytest.TempPathFactory, moved_project: Path, on_master: Found) -> Found:
+    """Findings of a program on a Spark Connect server, after those on the cluster."""
+    from tests.spark.cluster import findings  # noqa: PLC0415
+
+    return findings.on_remote(tmp_path_factory.mktemp("remote"), moved_project)

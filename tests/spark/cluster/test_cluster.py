@@ -5,26 +5,15 @@ One program for each: a process holds either kind of session, and one session.
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from penstock.client import StreamReader, StreamWriter
-from tests.kit.jvm import OPTIONS
-from tests.kit.stream_programs import running
 from tests.kit.streaming_reference import reference
 from tests.spark.cluster.job import CAPACITY, POLICY
-from tests.spark.cluster.servers import HOST, connect_server, standalone
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tests.spark.cluster.findings import Found
 
 # One cluster, not one for each worker. The group "cluster" is of our own nodes, which run beside it.
 pytestmark = [
@@ -32,71 +21,6 @@ pytestmark = [
     pytest.mark.xdist_group("spark-cluster"),
     pytest.mark.timeout(1_800),  # seconds; a fixture runs everything, on a busy machine either
 ]
-
-
-Found = dict[str, Any]
-MASTER = {  # settings that suit so small a cluster
-    "spark.sql.shuffle.partitions": "2",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": OPTIONS,
-}
-
-
-@pytest.fixture(scope="module")
-def on_master(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """Findings of the program on a standalone master with two workers."""
-    folder = tmp_path_factory.mktemp("master")
-    given = [*(f"--conf={name}={value}" for name, value in MASTER.items()), "pyspark-shell"]
-    with standalone(tmp_path_factory.mktemp("standalone")) as address:
-        return run("master", address, folder, PYSPARK_SUBMIT_ARGS=shlex.join(given))
-
-
-@pytest.fixture(scope="module")
-def on_remote(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """Findings of the program on a Spark Connect server."""
-    with connect_server(tmp_path_factory.mktemp("connect")) as address:
-        return run("remote", address, tmp_path_factory.mktemp("remote"))
-
-
-def run(kind: str, address: str, folder: Path, **environment: str) -> Found:
-    """Run the modules of this folder in one program; returns their findings, and what they wrote."""
-    modules = ["job", "streams", "commands"]
-    if kind == "remote":
-        modules.append("graph")  # declarative pipelines need Connect
-    for module in modules:
-        (folder / module).mkdir()
-    _input(folder / "job" / "in")
-    with running(hosts=2) as node:
-        (folder / "streams" / "url").write_text(node.url)
-        with StreamWriter(node.url, "s", "w") as writer:
-            for number in range(300):
-                writer.write("a/b", str(number))
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.spark.cluster.program", kind, address, str(folder), *modules],
-            capture_output=True,
-            text=True,
-            timeout=1_500,
-            check=False,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": HOST, **environment},
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        with StreamReader(node.url, "t", start="earliest", until="end") as reader:
-            written = [(message.topic, int(message.payload)) for message in reader]
-    found = json.loads(done.stdout.strip().splitlines()[-1])
-    assert isinstance(found, dict)
-    return {**found, "folder": folder, "written": written}
-
-
-def _input(folder: Path) -> None:
-    """The two files of the stream that the job packs."""
-    folder.mkdir()
-    for number in range(2):
-        rows = [
-            {"room": room, "ts": 100 * number + spot, "seq": spot, "v": float(spot * 7 % 50)}
-            for room in ("a", "b")
-            for spot in range(30)
-        ]
-        pq.write_table(pa.Table.from_pylist(rows), folder / f"{number}.parquet")
 
 
 def packed(found: Found) -> Found:

@@ -1,0 +1,48 @@
+"""Runs a project on a session elsewhere, by either engine where both can; see test_run_cluster."""
+
+from __future__ import annotations
+
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from penstock.cli.app import app
+from penstock.node.store.parquet import EVENTS
+from tests.spark.project.recordings import events, record
+
+
+def found(kind: str, address: str, folder: Path) -> list[dict[str, Any]]:
+    """What each run said, and the rows that gold then has; the project's folder is in FOLDER/where."""
+    project = Path((folder / "where").read_text())
+    if kind == "master":
+        return [_run(project, "plain", f"--{kind}", address)]
+    recorded = project.parent / "data" / "recorded"
+    record(recorded, EVENTS, events(100, start=200, seed=2))
+    plain = _run(project, "plain", f"--{kind}", address)
+    record(recorded, EVENTS, events(50, start=300, seed=3))
+    return [plain, _run(project, "spark", f"--{kind}", address)]
+
+
+def _run(project: Path, engine: str, *where: str) -> dict[str, Any]:
+    said = StringIO()
+    with redirect_stdout(said):
+        app(
+            ["pipeline", "run", str(project), "--engine", engine, *where, "--json"],
+            standalone_mode=False,
+        )
+    run = json.loads(said.getvalue())
+    return {
+        "control": run["control"],
+        "read": run["tables"]["events"]["rows_read"],
+        "reported": sum(row["events"] for row in _rows(project, "report")),
+        "allocation": sorted(map(str, _rows(project, "allocation"))),
+    }
+
+
+def _rows(project: Path, table: str) -> list[dict[str, Any]]:
+    found = ds.dataset(project / "tables" / table, format="parquet").to_table()
+    return list(found.to_pylist())
