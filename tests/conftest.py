@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> tuple[float, int]:
-    kinds = ("long", "spark", "e2e")
+    kinds = ("long", "spark", "e2e", "slow")
     kind = next((turn for turn, kind in enumerate(kinds) if item.get_closest_marker(kind)), len(kinds))
     return -seconds_of(group_of(item)), kind
 
