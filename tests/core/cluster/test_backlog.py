@@ -183,6 +183,17 @@ STEPS = st.lists(
 )
 
 
+def test_nothing_is_sent_to_a_node_that_was_started_anew_before_it_says_what_it_wants() -> None:
+    interest = PeerInterest()
+    after = backlog(9, interest=interest)
+    after.inherit(backlog(9), now_us=0)
+    after.offer(outgoing("nobody", 1), now_us=0)
+    after.offer(outgoing("a", 2), now_us=0)
+    assert not after.take(1 << 20).items
+    interest.apply(Wants(1, True, ["a"], []))
+    assert (numbers(after.take(1 << 20).items), after.abandoned) == ([2], 1)
+
+
 def test_what_waited_for_a_node_that_does_not_want_it_after_a_restart_is_abandoned() -> None:
     interest = PeerInterest()
     before, after = backlog(9), backlog(9, interest=interest)

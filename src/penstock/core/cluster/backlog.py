@@ -85,7 +85,7 @@ class Backlog:
         self.relieve: Callable[[], None] = lambda: None
         """Called before the bound takes something: the owner may send what the link has room for."""
         self._inherited = False
-        """Whether something waits that was for an earlier incarnation: this one may not want it."""
+        """Whether the other node was started anew, and what is for it waits until it says what it wants."""
         self.serial = 0
         """Serial number of the last event accepted."""
         self.accepted = 0
@@ -419,7 +419,7 @@ class Backlog:
             self._shared_bytes = sum(len(one.data) for one in self._front if isinstance(one, Outgoing))
             self._narrow()
             self.serial -= before._shared
-        self._inherited = bool(before._waiting)
+        self._inherited = True
         for first in before._lane.drain():
             if not self.offer_ahead(first, after_us=0):
                 self.offer(first, now_us=now_us)
