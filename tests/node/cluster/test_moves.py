@@ -492,6 +492,34 @@ async def test_a_holder_that_was_cut_off_has_everything_when_it_is_back() -> Non
         assert accounts_hold(nodes)
 
 
+async def test_what_waits_at_a_stand_in_is_counted_if_the_session_left_the_holder_and_came_back() -> None:
+    """The node that stands in has heard that the holder wants nothing more, and has kept nothing for it."""
+    network = Network()
+    async with members(network, "n1", "n2", "n3") as nodes:
+        n1, n2, n3 = nodes
+        client = owned_by(nodes, "n2")
+        await detached(n1, client, b"one")
+        await known(nodes, client)
+        network.cut("n2", "n3")
+        phone = await come(n3, client)
+        assert (await phone.message()).payload == b"one"
+        await until(lambda: not n2.to("n1").link.theirs.filters)
+        network.cut("n1", "n2")
+        await until(lambda: client in n2.service.moves.roots.standby)
+        sensor = await n2.connect("sensor")
+        await sensor.publish1("a", b"two")
+        phone = await come(n1, client)
+        assert phone.connack.session_present
+        network.mend("n1", "n2")
+        network.mend("n2", "n3")
+        await until(lambda: n2.broker.sessions.get(client) is None)
+        await settled(*nodes)
+        await sensor.publish1("a", b"three")
+        assert await phone.payloads(1) == [b"three"]
+        assert n2.broker.status().account.abandoned == 1
+        assert accounts_hold(nodes)
+
+
 async def test_a_node_that_was_cut_off_sends_nothing_that_the_session_brought_with_it() -> None:
     """It knows of a subscription that was at the new node before the cut, and not that it has left since."""
     network = Network()

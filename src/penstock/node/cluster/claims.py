@@ -158,7 +158,7 @@ class Claims:
             if client not in self._roots.standby:
                 self._restored.add(client)
             self._background.begin(self._offer(winner), "what waits for a client is not offered")
-        elif self._roots.standby.get(client) == winner.holder:  # the holder is back, and has the rest of this
+        elif self._continues(winner):  # the holder is back, and has the rest of this
             self._leave_groups(session)
             lost = self._strangers.forget(client)
             self._host.counts["abandoned"] += lost
@@ -167,6 +167,15 @@ class Claims:
             self._broker.sessions.forget_moved(client)
         else:  # nodes that were cut off from where the session went have kept nothing for it
             self._abandon(winner)
+
+    def _continues(self, winner: Record) -> bool:
+        """Whether a session was here only until the winner is back, and never left it in between.
+
+        If it left and came to the winner again, nodes that were cut off have kept nothing for it.
+        """
+        client = winner.client
+        same_stay = self._roots.epochs.get(client, 0) == winner.epoch
+        return same_stay and self._roots.standby.get(client) == winner.holder
 
     def _leave_groups(self, session: Session) -> None:
         """Return what groups gave to a session here: a message of a group has no copy at the holder."""
