@@ -107,6 +107,7 @@ class Moves(SessionListener):
             "keep": self.roots.keep,
             "yield": self.roots.yielded,
             "whose": self.roots.whose,
+            "arrived": self.roots.arrived,
             "read": self.departures.read,
             "end": self.departures.end,
             "take": self.departures.take,

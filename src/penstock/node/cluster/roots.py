@@ -34,6 +34,9 @@ REMIND: Final = 1_000
 TELL_LOSER: Final = 60
 """How often a holder that has lost its session is told so at most."""
 
+COMING_US: Final = 5_000_000
+"""A client that is on its way to a node for so long, while another node has its session, may never come."""
+
 UNSURE_US: Final = 5_000_000
 """For this long after a change of the view a root that knows nothing of a client asks everybody."""
 
@@ -47,6 +50,10 @@ class RootsHost(Protocol):
 
     async def ask_everybody(self, kind: str, body: bytes) -> dict[str, bytes]:
         """Ask all other nodes; the answers of those that have answered."""
+        ...
+
+    async def arrived(self, client: str) -> None:
+        """Wait for a session that is on its way here."""
         ...
 
     def give_way(self, winner: Record) -> None:
@@ -212,6 +219,7 @@ class Roots:
         said = read_body(body, Keep)
         stale: list[Record] = []
         for record in said.records:
+            self._doubt(record)
             lost = self.directory.keep(record, self._here)
             if lost is None:
                 continue
@@ -224,6 +232,32 @@ class Roots:
         for client, epoch in said.ended:
             self.directory.drop(client, epoch, asker.name)
         return body_of(Kept(stale))
+
+    def _doubt(self, record: Record) -> None:
+        """A holder tells of a session: if its client is on its way to another node for long, ask that one.
+
+        The client may have given up, or the question of that node may have come here too late.
+        """
+        coming = self.directory.get(record.client)
+        if coming is None or not coming.coming or coming.holder == record.holder:
+            return
+        if self._broker.clock() - coming.epoch >= COMING_US:
+            self._background.begin(self._see_arrived(coming), "a client stays on its way")
+
+    async def _see_arrived(self, coming: Record) -> None:
+        try:
+            found = read_body(
+                await self._host.ask(coming.holder, "arrived", body_of(coming.client)), list[Record]
+            )
+        except ClusterError:
+            return  # it is asked again when the holder tells of the session again
+        if not found:
+            self.directory.never_came(coming)
+
+    async def arrived(self, asker: Sighting, body: bytes) -> bytes:
+        """A root asks whether a client that was on its way here has its session here."""
+        await self._host.arrived(read_body(body, str))
+        return self.whose(asker, body)
 
     async def _tell_loser(self, loser: str, winner: Record) -> None:
         """Tell a holder that another node has its session, until it hears, or it is not so any more.
