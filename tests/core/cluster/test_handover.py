@@ -104,6 +104,12 @@ class Node:
     async def take_in(self, client: str, data: bytes, given: Given, *, fenced: list[str]) -> None:
         self.taken_in = data
 
+    restarted = False
+    """Whether the holder was started anew since it told of the session."""
+
+    def is_member(self, node: str, incarnation: int) -> bool:
+        return not self.restarted
+
     def taken(self, client: str, holder: str, about: bytes) -> None:
         self.log.append(f"took {holder}")
 
@@ -158,6 +164,16 @@ def test_no_session_one_that_has_ended_and_a_clean_start() -> None:
     node = Node(b"x")
     assert run(arrive(node, "phone", clean=True)) is Outcome.ENDED
     assert node.log[-1] == "end n2"
+
+
+def test_a_session_in_the_memory_of_a_node_that_was_started_anew_is_recalled() -> None:
+    node = Node(b"")
+    node.restarted = True
+    assert run(arrive(node, "phone", clean=False)) is Outcome.RECALLED
+    assert node.log[-2:] == ["let go", "recall"]
+    node = Node(b"", facts=b"")
+    node.restarted = True
+    assert run(arrive(node, "phone", clean=False)) is Outcome.NEW
 
 
 @pytest.mark.parametrize("silent", ["read", "take"])
@@ -226,6 +242,25 @@ def test_what_the_holder_has_seen_and_what_is_held_make_each_event_once(
     for origin in numbers:
         mine = [number for name, number in seen + after if name == origin]
         assert mine == sorted(mine)
+
+
+def test_what_two_have_held_for_a_session_is_there_once_and_in_order() -> None:
+    earlier, held = Held(most=2), Held()
+    for number in (1, 2, 3):
+        earlier.add("n3", 1, number, Event("a", b"", 0))
+    for number in (3, 4):
+        held.add("n3", 1, number, Event("a", b"", 0))
+    held.follow(earlier)
+    assert [one.number for one in held.above({})] == [2, 3, 4]
+    assert held.dropped == 1
+
+
+def test_what_is_held_of_an_earlier_incarnation_than_the_holder_knows_is_not_sent_but_counted() -> None:
+    held = Held()
+    for incarnation, number in [(1, 8), (2, 1), (2, 2)]:
+        held.add("n3", incarnation, number, Event("a", b"", 0))
+    assert [(one.incarnation, one.number) for one in held.above({"n3": (2, 1)})] == [(2, 2)]
+    assert held.missed({"n3": (2, 1)}, {}) == 1
 
 
 def test_a_restarted_origin_counts_anew_and_what_is_held_is_bounded() -> None:

@@ -5,19 +5,27 @@ from __future__ import annotations
 from penstock.core.cluster.seen import Seen, below, missed
 
 
-def test_an_event_is_below_a_mark_of_the_same_incarnation_only() -> None:
+def test_an_event_is_below_a_mark_of_the_same_or_of_a_later_incarnation() -> None:
     marks = {"n1": (7, 20)}
     assert below(marks, "n1", 7, 20)
     assert not below(marks, "n1", 7, 21)
+    assert below(marks, "n1", 6, 21)
     assert not below(marks, "n1", 8, 5)
     assert not below(marks, "n2", 7, 5)
 
 
 def test_a_gap_is_above_its_first_number_and_ends_with_its_last() -> None:
-    gaps = {"n1": (7, 3, 5)}
-    assert [number for number in range(8) if missed(gaps, "n1", 7, number)] == [4, 5]
-    assert not missed(gaps, "n1", 8, 4)
-    assert not missed(gaps, "n2", 7, 4)
+    marks, gaps = {"n1": (7, 9)}, {"n1": (7, 3, 5)}
+    assert [number for number in range(8) if missed(marks, gaps, "n1", 7, number)] == [4, 5]
+    assert not missed(marks, gaps, "n1", 8, 4)
+    assert not missed(marks, gaps, "n2", 7, 4)
+
+
+def test_an_event_of_an_earlier_incarnation_may_have_been_missed() -> None:
+    marks = {"n1": (7, 0)}
+    assert missed(marks, {}, "n1", 6, 4)
+    assert not missed(marks, {}, "n1", 7, 4)
+    assert not missed(marks, {}, "n2", 6, 4)
 
 
 def test_a_fenced_origin_is_seen_as_far_as_the_node_has_seen_it() -> None:

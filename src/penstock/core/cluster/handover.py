@@ -175,13 +175,19 @@ class Held:
             self._events.popleft()
             self.dropped += 1
 
+    def follow(self, earlier: Held) -> None:
+        """Put what was held earlier for the same session in front; what both have is there once."""
+        mine = {each[:3] for each in self._events}
+        self._events.extendleft(each for each in reversed(earlier._events) if each[:3] not in mine)
+        self.dropped += earlier.dropped
+
     def above(self, marks: Marks) -> Iterator[HeldEvent]:
         """The events that the session had not seen at its holder, in order."""
         return (each for each in self._events if not below(marks, each.origin, each.incarnation, each.number))
 
-    def missed(self, gaps: Gaps) -> int:
+    def missed(self, marks: Marks, gaps: Gaps) -> int:
         """How many of them came too late to follow what the session has seen since."""
-        return sum(missed(gaps, each.origin, each.incarnation, each.number) for each in self._events)
+        return sum(missed(marks, gaps, each.origin, each.incarnation, each.number) for each in self._events)
 
 
 class Outcome(Enum):
@@ -235,6 +241,10 @@ class MovingNode(Protocol):
         everything."""
         ...
 
+    def is_member(self, node: str, incarnation: int) -> bool:
+        """Whether this incarnation of a node is there, or may come back."""
+        ...
+
     def taken(self, client: str, holder: str, about: bytes) -> None:
         """Say `took` to the holder, again and again if it does not answer."""
         ...
@@ -282,19 +292,27 @@ async def _attach(node: MovingNode, client: str) -> Attached | None:
 async def _arrive_from(node: MovingNode, client: str, epoch: int, before: Record, *, clean: bool) -> Outcome:
     """Have a session come from where it may be; NEW: it is not there."""
     if before.holder == node.name:  # it was here before this node was started anew, and is not on its disk
-        if clean or not before.facts or before.coming:
-            return Outcome.NEW
-        return Outcome.RECALLED if node.recall(before) else Outcome.NEW
+        return Outcome.NEW if clean else _recall(node, before)
     about = body_of(About(client, epoch))
     try:
         if clean:
             await node.ask(before.holder, "end", about)
             return Outcome.ENDED
-        return await _move(node, client, epoch, before, about)
+        outcome = await _move(node, client, epoch, before, about)
+        if outcome is Outcome.NEW and not node.is_member(before.holder, before.incarnation):
+            return _recall(node, before)  # it was in the memory of a node that was started anew
     except ClusterError:
         if clean or not before.facts:
             return Outcome.ALONE
         return Outcome.RECALLED if node.recall(before) else Outcome.NEW
+    return outcome
+
+
+def _recall(node: MovingNode, before: Record) -> Outcome:
+    """Continue a session that its holder does not have any more, unless it never came there."""
+    if not before.facts or before.coming:
+        return Outcome.NEW
+    return Outcome.RECALLED if node.recall(before) else Outcome.NEW
 
 
 async def take(

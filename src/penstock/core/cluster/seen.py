@@ -25,14 +25,19 @@ been seen."""
 
 
 def below(marks: Marks, origin: str, incarnation: int, number: int) -> bool:
-    """Whether an event is at or below the mark of its origin."""
+    """Whether an event is at or below the mark of its origin, or of an earlier incarnation of it."""
     mark = marks.get(origin)
-    return mark is not None and mark[0] == incarnation and number <= mark[1]
+    return mark is not None and (incarnation, number) <= mark
 
 
-def missed(gaps: Gaps, origin: str, incarnation: int, number: int) -> bool:
-    """Whether an event is one that may not have been seen."""
-    gap = gaps.get(origin)
+def missed(marks: Marks, gaps: Gaps, origin: str, incarnation: int, number: int) -> bool:
+    """Whether an event that is at or below the mark of its origin is one that may not have been seen.
+
+    A mark does not say how much was seen of the incarnations before.
+    """
+    mark, gap = marks.get(origin), gaps.get(origin)
+    if mark is not None and incarnation < mark[0]:
+        return True
     return gap is not None and gap[0] == incarnation and gap[1] < number <= gap[2]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from penstock import limits
 from penstock.core.cluster.handover import About, Filters, Given, Take, body_of, read_body
 from penstock.errors import ClusterError, printable
-from penstock.node.broker.moving import moved_bytes, moved_from
+from penstock.node.broker.moving import moved_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -231,11 +231,9 @@ class Departures:
                 printable(parked.to),
             )
 
-    def reclaim(self, client: str) -> MovedSession | None:
-        """Take back what is parked of a client, whose session comes here without it."""
-        parked = self._parked.get(client)
-        self.forget(client)
-        return None if parked is None else moved_from(parked.data)
+    def parked(self, client: str) -> Parked | None:
+        """What is parked of a client."""
+        return self._parked.get(client)
 
     def part_with(self, client: str, *, upto: int | None = None) -> MovedSession | None:
         """Take a session out of the broker without telling its roots: another node does."""

@@ -47,8 +47,8 @@ class Incoming:
         """Events that were left out because they are too late for a session, and may not have come to it."""
         self.recognise: Callable[[Event, Sequence[Receiver], Instant], Event] | None = None
         """Gives a message its flow and lane at a node with slots, for these receivers."""
-        self.late: Callable[[ClusterPeer, str, int], None] | None = None
-        """Counts the events, by topic and number, that come for sessions that have left, if some have."""
+        self.late: Callable[[ClusterPeer, str, int, Sequence[Receiver]], None] | None = None
+        """Counts the events, by topic, number and receivers here, that come for sessions that have left."""
 
     def want(self, peer: ClusterPeer, wants: Wants) -> None:
         """Another node tells what its subscribers want."""
@@ -87,7 +87,7 @@ class Incoming:
             if not seen:
                 peer.newest = peer.newest if ahead else item.number
                 if self.late is not None:
-                    self.late(peer, item.topic, item.number)
+                    self.late(peer, item.topic, item.number, fan.local)
         if fan.into is not None:
             broker.count_refused("stream topic of another node")
             return
@@ -137,7 +137,7 @@ class Incoming:
         if self.late is not None:
             for at, event in enumerate(run.events(), start=number):
                 if at > peer.newest:
-                    self.late(peer, event.topic, at)
+                    self.late(peer, event.topic, at, fan.local)
         peer.newest = max(peer.newest, last)
         if fan.into is not None or fan.denied:
             why = "topic of this node's own" if fan.denied else "stream topic"
@@ -191,6 +191,18 @@ class Incoming:
             found = self._fans[topic] = router.find(topic)
         return found
 
+    def gets(self, client: str, receivers: Iterable[Receiver], peer: ClusterPeer, number: int) -> bool:
+        """Whether a client is among the receivers of an event here: it gets the event, or misses it and is
+        counted."""
+        if not any(isinstance(each, Target) and each.session.client_id == client for each in receivers):
+            return False
+        seen, origin = self.sieves.get(client), peer.seen
+        return (
+            seen is None
+            or not below(seen.marks, origin.name, origin.incarnation, number)
+            or missed(seen.marks, seen.gaps, origin.name, origin.incarnation, number)
+        )
+
     def _sieved(self, receivers: Sequence[Receiver], peer: ClusterPeer, number: int) -> list[Receiver]:
         """Leave out the sessions that have brought this event with them."""
         name, incarnation = peer.seen.name, peer.seen.incarnation
@@ -200,7 +212,7 @@ class Incoming:
             if seen is None or not below(seen.marks, name, incarnation, number):
                 found.append(each)
             else:
-                self.missed += missed(seen.gaps, name, incarnation, number)
+                self.missed += missed(seen.marks, seen.gaps, name, incarnation, number)
         return found
 
     def tell(self, peer: ClusterPeer, told: Told, digest: Digest, now_us: Instant) -> None:
@@ -221,7 +233,7 @@ class Incoming:
         name, incarnation = peer.seen.name, peer.seen.incarnation
         if seen is None or not below(seen.marks, name, incarnation, told.upto):
             return False
-        self.missed += digest.count * missed(seen.gaps, name, incarnation, told.upto)
+        self.missed += digest.count * missed(seen.marks, seen.gaps, name, incarnation, told.upto)
         return True
 
 

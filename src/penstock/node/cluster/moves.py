@@ -23,7 +23,7 @@ from penstock.core.cluster.handover import (
 from penstock.core.cluster.seen import Gaps, Marks, Seen
 from penstock.errors import ClusterError, StoreError, printable
 from penstock.node.broker.extensions import SessionListener
-from penstock.node.broker.moving import MovedSession, joined, moved_bytes, moved_from
+from penstock.node.broker.moving import MovedSession, joined, moved_from
 from penstock.node.broker.records import session_facts
 from penstock.node.broker.restoring import put_in
 from penstock.node.cluster.claims import Claims
@@ -138,10 +138,14 @@ class Moves(SessionListener):
         self.roots.view({self.name: self.incarnation, **here})
 
     def vanished(self, name: str) -> None:
-        """A node is away: continue the sessions that it was about to take."""
+        """A node is away: continue the sessions that it was about to take, unless they come here anyway."""
         for client, parked in self.departures.towards(name):
-            self.resume(client, parked)
-            self.claims.put_back(client, name, parked.epoch)
+            if not self.is_coming(client):
+                self._put_back(client, parked)
+
+    def _put_back(self, client: str, parked: Parked) -> None:
+        self.resume(client, parked)
+        self.claims.put_back(client, parked.to, parked.epoch)
 
     def resume(self, client: str, parked: Parked) -> None:
         """Continue a session that another node was about to take, as if it had never left."""
@@ -250,6 +254,11 @@ class Moves(SessionListener):
                 self.counts["alone"] += 1
             case _:
                 pass
+        parked = self.departures.parked(client)
+        if parked is not None and self._broker.sessions.get(client) is None:
+            peer = self._host.peer(parked.to)
+            if peer is None or not peer.link.connected:  # it has vanished meanwhile
+                self._put_back(client, parked)
 
     def owners_of(self, client: str) -> tuple[str, ...]:
         """The root of a client and the next owner: nodes in view now, or this one."""
@@ -337,24 +346,26 @@ class Moves(SessionListener):
         partial: bool = False,
     ) -> None:
         """Put a session into the broker, and what was collected behind what waits in it."""
-        session = self._put_in(client, data, partial=partial)
+        session = self._put_in(client, data, collected, partial=partial)
         seen = Seen(marks, gaps, since=collected.since, fenced=fenced)
         self._incoming.sieves[client] = seen
         self._came(client, seen)
         for each in collected.held.above(marks):
             self._broker.router.deliver_to(session, each.event, origin=None, now_us=self._broker.now_us)
         lost = collected.release(now_us=self._broker.now_us)
-        self._abandon(client, collected.held.dropped + collected.held.missed(gaps) + lost)
+        self._abandon(client, collected.held.dropped + collected.held.missed(marks, gaps) + lost)
 
-    def _put_in(self, client: str, data: bytes, *, partial: bool = False) -> Session:
+    def _put_in(self, client: str, data: bytes, collected: Collection, *, partial: bool) -> Session:
         """Continue a session here; if it is partial, with what was taken from here and never came there."""
         try:
             moved = moved_from(data)
-            before = self.departures.reclaim(client)
-            self.trails.end(client)
-            if partial and before is not None:
+            parked = self.departures.parked(client)
+            self.departures.forget(client)
+            if partial and parked is not None:
+                before = moved_from(parked.data)
                 moved, lost = joined(before, moved, carried=moved.carried or before.carried)
                 self._abandon(client, lost)
+                collected.held.follow(parked.collected.held)
             return put_in(self._broker, client, moved, at=self.name, now_us=self._broker.now_us)
         except StoreError as error:
             raise ClusterError(str(error)) from None
@@ -396,8 +407,17 @@ class Moves(SessionListener):
         it is here by now, since the holder was about to take it from this node."""
         if self._broker.sessions.get(record.client) is not None:
             return False
+        parked = self.departures.parked(record.client)
+        if parked is not None:
+            self.resume(record.client, parked)
+            self.claims.partial.add(record.client)
+            return False
         self._broker.now_us = self._broker.clock()
-        self._put_in(record.client, moved_bytes(MovedSession(session_facts(record.facts))), partial=True)
+        try:
+            moved = MovedSession(session_facts(record.facts))
+            put_in(self._broker, record.client, moved, at=self.name, now_us=self._broker.now_us)
+        except StoreError as error:
+            raise ClusterError(str(error)) from None
         self.claims.partial.add(record.client)
         since = self.marks()
         nothing: Marks = {name: (incarnation, 0) for name, (incarnation, _) in since.items()}

@@ -17,12 +17,14 @@ from penstock.errors import ClusterError, printable
 from penstock.mqtt.trees import TopicTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from penstock.core.cluster.seen import Marks
     from penstock.node.broker.background import Background
+    from penstock.node.broker.receivers import Receiver
     from penstock.node.cluster.incoming import Incoming
     from penstock.node.cluster.peer import ClusterPeer
+    from penstock.node.cluster.roots import Roots
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ class TrailsHost(Protocol):
     """The moves of this node, as its trails see them."""
 
     name: str
+    roots: Roots
     counts: dict[str, int]
 
     async def ask(self, node: str, kind: str, body: bytes) -> bytes:
@@ -84,7 +87,7 @@ class Trails:
         self._background.begin(self._follow(client, trail), "late events are counted for ever")
 
     def end(self, client: str) -> None:
-        """The session is here again, or nothing more can come for it."""
+        """Nothing more can come for the session, or it leaves once more."""
         trail = self._open.pop(client, None)
         if not self._open:
             self._incoming.late = None
@@ -95,11 +98,19 @@ class Trails:
                 printable(client),
             )
 
-    def _came(self, peer: ClusterPeer, topic: str, number: int) -> None:
+    def _came(self, peer: ClusterPeer, topic: str, number: int, receivers: Sequence[Receiver]) -> None:
+        """An event has come, for these receivers here.
+
+        A session that is here again gets what it has not seen elsewhere. The rest is late for it, too: it may
+        have begun anew meanwhile, and does not know then what it has missed. A session that is continued here
+        until its holder is back is not here again: the holder does not get this.
+        """
         seen = peer.seen
-        for trail in self._open.values():
+        for client, trail in self._open.items():
             incarnation, mark = trail.since.get(seen.name, (0, 0))
-            if incarnation == seen.incarnation and number > mark and any(trail.filters.match(topic)):
+            if incarnation != seen.incarnation or number <= mark or not any(trail.filters.match(topic)):
+                continue
+            if client in self._host.roots.standby or not self._incoming.gets(client, receivers, peer, number):
                 trail.late += 1
                 self._host.counts["abandoned"] += 1
 
