@@ -86,6 +86,11 @@ class Trails:
         self._incoming.late = self._came
         self._background.begin(self._follow(client, trail), "late events are counted for ever")
 
+    def counts(self, client: str, origin: str) -> bool:
+        """Whether events of a node are counted that come for a client whose session has left."""
+        trail = self._open.get(client)
+        return trail is not None and origin in trail.since
+
     def end(self, client: str) -> None:
         """Nothing more can come for the session, or it leaves once more."""
         trail = self._open.pop(client, None)

@@ -22,6 +22,7 @@ from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.publish import Publish
 from penstock.node.access.gate import Gate
 from penstock.node.broker.broker import Broker
+from penstock.node.cluster.peer import ClusterPeer
 from penstock.node.cluster.service import ClusterService
 from penstock.node.config.cluster import ClusterSettings
 from penstock.node.config.schema import Config
@@ -130,10 +131,10 @@ class _Node:
         for what in stalled:
             what()
 
-    def wants(self, topic: str) -> bool:
-        """Whether this node knows a receiver of a topic, here or elsewhere."""
-        fan = self.broker.router.find(topic)
-        return bool(fan.local or fan.peers)
+    def takes(self, topic: str, client: str, origin: str) -> bool:
+        """Whether an event of another node has a receiver here, or is counted for a session that has left."""
+        trails = self.service.moves.trails
+        return bool(self.broker.router.find(topic).local) or trails.counts(client, origin)
 
     def abandoned(self) -> int:
         """Events that this node has given up, and says so."""
@@ -255,9 +256,23 @@ class _World:
             self.published += 1
             payload = b"%s:%d" % (node.name.encode(), self.published)
             self._when_us[payload] = self.loop.now_us()
-            if client.subscribed and node.wants(topic):
+            if client.subscribed and self._reaches_somebody(node, topic, client.name):
                 self.owed[client.name][payload] = None
             node.sensor.connection.data_received(encode(Publish(topic, payload), V5))
+
+    def _reaches_somebody(self, node: _Node, topic: str, client: str) -> bool:
+        """Whether a node knows a receiver of a topic, here or at a node that has not done with it.
+
+        A node that is cut off may believe that another one wants what that one has given up. What it keeps
+        for it is for nobody, as it would be if it had heard so.
+        """
+        everybody = {each.own: each for each in [*self.nodes.values(), *self.past]}
+        fan = node.broker.router.find(topic)
+        return bool(fan.local) or any(
+            not peer.link.theirs.known or everybody[peer.seen].takes(topic, client, node.name)
+            for peer in fan.peers
+            if isinstance(peer, ClusterPeer)
+        )
 
     def _travel(self, client: Traveller) -> None:
         if client.wire is not None and self.dice.random() < 0.3:
