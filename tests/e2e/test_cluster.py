@@ -20,6 +20,7 @@ import pytest
 
 from penstock.client import Client
 from penstock.model.digest import Digest
+from penstock_lab.rigs.direct_ways import direct_ways
 from penstock_lab.rigs.ports import free_port
 from tests.e2e.real_clients import How, Paho
 from tests.kit.breakable_link import way
@@ -39,7 +40,7 @@ class Process:
 
     def __init__(self, folder: Path, number: int, seed: int, **settings: Any) -> None:
         self.name = f"n{number}"
-        self.port, self.http = free_port(), free_port()
+        self.port, self.http, self.direct = free_port(), free_port(), free_port()
         self._log = folder / f"{self.name}.log"
         self._config = folder / f"{self.name}.json"
         listen = seed if number == 1 else free_port()
@@ -54,6 +55,7 @@ class Process:
                         "name": "ward",
                         "node": self.name,
                         "listen": f"tcp/127.0.0.1:{listen}",
+                        "direct": f"tcp/127.0.0.1:{self.direct}",
                         "join": [] if number == 1 else [f"tcp/127.0.0.1:{seed}"],
                     }
                     | settings,
@@ -359,32 +361,36 @@ async def test_a_connection_that_is_cut_again_and_again_loses_nothing_and_repeat
 ) -> None:
     """All bytes between two nodes go through a way that is cut five times while messages of each QoS flow."""
     seed = free_port()
-    async with way(seed) as between:
-        n1, n2 = Process(tmp_path, 1, seed), Process(tmp_path, 2, between.port)
-        try:
-            await n1.start()
-            await n2.start()
-            await met(n1, n2)
-            async with n1.client("sensor") as sensor, n2.client("phone") as phone:
-                got: list[int] = []
-                digested: list[int] = []
-                subscription = await phone.subscribe("a/#", qos=2, digests="compact")
-                taking = asyncio.create_task(take(subscription, got, digested))
-                for number in range(500):
-                    await sensor.publish(f"a/{number % 3}", str(number), qos=number % 3)
-                    if number % 100 == 50:
-                        between.cut()
-                await reaches(got, 500, also=digested)
-                taking.cancel()
-                assert sorted(got) == list(range(500))
-                assert digested == []
-                events = (await n1.status())["events"]
-                assert (
-                    events["accepted"] == events["handed"] == (await n2.status())["events"]["received"] == 500
-                )
-        finally:
-            await n1.end()
-            await n2.end()
+    async with AsyncExitStack() as stack:
+        between = await stack.enter_async_context(way(seed))
+        made = []
+        for number, port in ((1, seed), (2, between.port)):
+            ways = await stack.enter_async_context(direct_ways(lambda _: between))
+            made.append(Process(tmp_path, number, port, direct_advertise=ways.address))
+            ways.to = made[-1].direct
+            stack.push_async_callback(made[-1].end)
+            await made[-1].start()
+        n1, n2 = made
+        await met(n1, n2)
+        sensor = await stack.enter_async_context(n1.client("sensor"))
+        phone = await stack.enter_async_context(n2.client("phone"))
+        got: list[int] = []
+        digested: list[int] = []
+        subscription = await phone.subscribe("a/#", qos=2, digests="compact")
+        taking = asyncio.create_task(take(subscription, got, digested))
+        direct = 0
+        for number in range(500):
+            await sensor.publish(f"a/{number % 3}", str(number), qos=number % 3)
+            if number % 100 == 50:
+                direct += (await n1.status())["links"][0]["direct"]
+                between.cut()
+        await reaches(got, 500, also=digested)
+        taking.cancel()
+        assert sorted(got) == list(range(500))
+        assert digested == []
+        assert direct, "no cut has met a direct connection"
+        events = (await n1.status())["events"]
+        assert events["accepted"] == events["handed"] == (await n2.status())["events"]["received"] == 500
 
 
 async def test_nodes_are_drained_and_restarted_in_turn_and_one_leaves(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def cluster(page: Page, _: Scene) -> None:
     expect(nodes.nth(0)).to_contain_text("n1 (this one)hereeast")
     expect(nodes.nth(1)).to_contain_text("west")
     link = page.locator("#cluster-links td")
-    expect(link.nth(1)).to_have_text("up")
+    expect(link.nth(1)).to_have_text("up · direct")
     expect(link.nth(2)).to_have_text("1 filter")
     expect(link.nth(5)).to_have_text(re.compile("[1-9]"))
 

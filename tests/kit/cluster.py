@@ -125,6 +125,9 @@ class Wire:
     def forget(self, to: Sighting) -> None:
         pass
 
+    def is_direct(self, to: Sighting) -> bool:  # noqa: ARG002
+        return False
+
     def arrive(self, sender: Sighting, frame: bytes) -> None:
         if self._network.nodes.get(self.own) is self:
             self.events.received(sender, frame)

@@ -188,7 +188,7 @@ def _show(node: str, token: str, draw: Any, *, watch: bool, as_json: bool) -> No
 def _links(found: dict[str, Any]) -> RenderableType:
     table = figure_table(
         f"cluster {printable(found['cluster'])}, node {printable(found['node'])} at {found['address']}",
-        ("link to", "state", "via", "queue"),
+        ("link to", "state", "over", "via", "queue"),
         ("wants", "queued", "in flight", "handed", "digested", "abandoned", "received", "round trip"),
     )
     for row in found["links"]:
@@ -196,6 +196,7 @@ def _links(found: dict[str, Any]) -> RenderableType:
         table.add_row(
             Text(printable(row["name"])),
             Text("up" if row["connected"] else "away", style="green" if row["connected"] else "bold red"),
+            "–" if not row["connected"] else "direct" if row["direct"] else "zenoh",
             Text(printable(" → ".join(row["via"])) or "–"),
             f"split in {len(row['private']):,}" if row["split"] else "shared",
             f"{row['filters']:,}",

@@ -76,8 +76,8 @@ CLUSTER_GATHER_US: Final = 5_000
 """Longest time that a forwarder keeps acknowledgements back for those of other nodes behind it: a hundredth
 of the time after which a frame is sent again."""
 
-CLUSTER_DIRECT_US: Final = 10_000_000
-"""Time for which a node that was not reached through a forwarder gets everything directly: some leases, in
+CLUSTER_UNRELAYED_US: Final = 10_000_000
+"""Time for which a node that was not reached through a forwarder gets everything without one: some leases, in
 which the view learns what is wrong."""
 
 CLUSTER_NAME_CHARACTERS: Final = 64
@@ -116,3 +116,36 @@ CLUSTER_PART_BYTES: Final = 64 << 10
 
 CLUSTER_KEEP: Final = 500
 """Sessions that a node tells an owner of in one question."""
+
+CLUSTER_DIRECT_FRAME_BYTES: Final = CLUSTER_ITEM_BYTES + CLUSTER_WINDOW_BYTES
+"""Largest frame on a direct connection: the largest item, with small ones beside it."""
+
+CLUSTER_DIRECT_BUFFER_BYTES: Final = 4 * CLUSTER_WINDOW_BYTES
+"""Bytes that wait for a direct connection, besides the frame that goes over this bound: four windows, since
+frames for others pass, too, and frames are sent again. What comes then is dropped, as Zenoh does."""
+
+CLUSTER_DIRECT_HELLO_BYTES: Final = 512
+"""Largest frame of a handshake: nonce, proof and the name of a node take some 150 bytes."""
+
+CLUSTER_DIRECT_HELLO_S: Final = 5.0
+"""Time for connecting and for a handshake: seconds on a busy machine, three round trips elsewhere."""
+
+CLUSTER_DIRECT_UNFINISHED: Final = 256
+"""Connections without a finished handshake: as many nodes as may come at once when this one is started. One
+more ends the oldest, which comes again."""
+
+CLUSTER_DIRECT_RETRY_LEAST_S: Final = 2.0
+"""Time between two attempts to have a direct connection, at first; frames go by Zenoh meanwhile."""
+
+CLUSTER_DIRECT_RETRY_MOST_S: Final = 60.0
+"""Longest time between two attempts: a firewall may be in the way for ever."""
+
+CLUSTER_DIRECT_LASTING_S: Final = 10.0
+"""A connection that has stood for this long was good: the next attempts begin with the shortest pause."""
+
+CLUSTER_DIRECT_LOOK_S: Final = 1.0
+"""How often connections are looked at: one that has brought something and got nothing in return is told that
+this node is there, and one on which nothing has come for a lease is closed."""
+
+CLUSTER_DIRECT_FAREWELL_S: Final = 1.0
+"""Longest wait of a node that stops until the others have read what it has sent."""

@@ -176,6 +176,7 @@ class Node:
     def _make_cluster(self) -> None:
         """Prepare to join; this node leaves the cluster after its clients have left it."""
         from penstock.core.cluster.view import Sighting  # noqa: PLC0415  # most nodes are on their own
+        from penstock.node.cluster.direct.fabric import DirectFabric  # noqa: PLC0415
         from penstock.node.cluster.draining import reached_at  # noqa: PLC0415
         from penstock.node.cluster.service import ClusterService  # noqa: PLC0415
         from penstock.node.cluster.zenoh_fabric import ZenohFabric  # noqa: PLC0415
@@ -187,7 +188,7 @@ class Node:
             self.broker,
             settings,
             own=own,
-            fabric=ZenohFabric(settings, own),
+            fabric=DirectFabric(ZenohFabric(settings, own), settings, own),
             about=partial(self._addresses, reached_at),
             stop=self._stop,
         )

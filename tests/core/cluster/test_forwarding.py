@@ -180,7 +180,7 @@ def test_a_forwarder_says_whom_it_does_not_reach() -> None:
     frame = data_frame(2, BODY)
     sent = nodes.origin.route(nodes.loads(number=2), now_us=0)
     assert (name, frame) in sent, "for a while it gets everything directly"
-    sent = nodes.origin.route(nodes.loads(number=3), now_us=limits.CLUSTER_DIRECT_US)
+    sent = nodes.origin.route(nodes.loads(number=3), now_us=limits.CLUSTER_UNRELAYED_US)
     assert (name, data_frame(3, BODY)) not in sent
 
 

@@ -33,6 +33,8 @@ class ClusterNode:
         """`join` are ports of other nodes, or of relays to them; `config` has further settings."""
         self.name = name
         self.port, self.fabric, self._http = free_port(), free_port(), free_port()
+        self.direct = free_port()
+        """Port for direct connections of other nodes."""
         settings: dict[str, Any] = {"data": "", "log": "info", "sys_interval_s": 0, **config}
         settings["listeners"] = [{"port": self.port}]
         settings["http"] = {"port": self._http}
@@ -40,6 +42,7 @@ class ClusterNode:
             "name": "lab",
             "node": name,
             "listen": f"tcp/{HOST}:{self.fabric}",
+            "direct": f"tcp/{HOST}:{self.direct}",
             "join": [f"tcp/{HOST}:{port}" for port in join],
         } | settings.get("cluster", {})
         path = folder / f"{name}.json"

@@ -53,19 +53,29 @@ class Way:
         task.add_done_callback(self._tasks.discard)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back = None
+        try:
+            there, back = await asyncio.open_connection(HOST, self._to, limit=CHUNK_BYTES)
+        except OSError:
+            writer.close()  # nobody listens behind the way: the caller sees a closed connection
+        else:
+            await self.carry(reader, writer, there, back)
+
+    async def carry(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        there: asyncio.StreamReader,
+        back: asyncio.StreamWriter,
+    ) -> None:
+        """Carry bytes between two connections until one ends, unless the way is closed."""
         try:
             if self.open:
-                there, back = await asyncio.open_connection(HOST, self._to, limit=CHUNK_BYTES)
                 self.made += 1
                 self._writers += [writer, back]
                 await asyncio.gather(self._copy(reader, back, self.flowing), self._copy(there, writer, None))
-        except OSError:
-            pass  # nobody listens behind the way: the caller sees a closed connection
         finally:
-            for end in (writer, back):
-                if end is not None:
-                    end.close()
+            writer.close()
+            back.close()
 
     async def _copy(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event | None

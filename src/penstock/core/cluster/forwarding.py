@@ -160,7 +160,7 @@ class Forwarding:
         """The frames on the link to a node are sent again, directly; so are new ones for a while."""
         if self._ways.pop(name, None) is not None:
             self.repaired += 1
-            self._direct_until_us[name] = now_us + limits.CLUSTER_DIRECT_US
+            self._direct_until_us[name] = now_us + limits.CLUSTER_UNRELAYED_US
 
     def lost(self, name: str) -> list[str]:
         """A node is away, or another incarnation: returns those that got frames through it.

@@ -23,7 +23,7 @@ from penstock.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Version of the protocol between nodes; nodes of different versions do not talk to each other."""
 
 DATA: Final = 1

@@ -24,9 +24,16 @@ class TlsHandshakes:
     """Does the handshakes of one listener."""
 
     def __init__(
-        self, context: ssl.SSLContext, *, handshake_s: float, connection: Callable[[], asyncio.Protocol]
+        self,
+        context: ssl.SSLContext,
+        *,
+        handshake_s: float,
+        connection: Callable[[], asyncio.Protocol],
+        failed: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`failed` is told the address of a client whose handshake has failed."""
         self.context = context
+        self._failed = failed
         self._handshake_s = handshake_s
         self._connection = connection
         self._unfinished = UnfinishedConnections[_Handshake](
@@ -56,6 +63,7 @@ class TlsHandshakes:
                 ssl_shutdown_timeout=limits.TLS_SHUTDOWN_S,
             )
         except (OSError, ssl.SSLError):  # not TLS, a refused certificate, a timeout, or disconnected
+            self._failed(handshake.address)
             handshake.socket.close()
         finally:
             self._unfinished.remove(handshake)
@@ -70,10 +78,13 @@ class TlsHandshakes:
 class _Handshake:
     """A handshake on an accepted socket."""
 
-    __slots__ = ("begun", "socket", "task")
+    __slots__ = ("address", "begun", "socket", "task")
 
     def __init__(self, taken: socket.socket) -> None:
         self.socket = taken
+        self.address = "an unknown address"
+        with suppress(OSError):  # the client has disconnected
+            self.address = str(taken.getpeername()[0])
         self.begun = False
         """Whether the task runs: from then on a transport closes the socket."""
         self.task: asyncio.Task[None] | None = None

@@ -2,6 +2,7 @@
 
     fabric.py          what carries frames between nodes and tells who is there
     zenoh_fabric.py    the fabric made of Eclipse Zenoh
+    direct/            connections of our own between two nodes, past Zenoh
     refusals.py        connections to its port that never became a node
     records.py         messages as they cross a link
     peer.py            another node, as the broker sees it

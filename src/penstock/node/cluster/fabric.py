@@ -1,7 +1,8 @@
 """The network as a cluster needs it: it tells which nodes are there, and takes frames to them.
 
-Two things implement it: Zenoh (`zenoh_fabric.py`), and a network inside one process, for tests. A fabric may
-drop, repeat and reorder frames; the links in `core/cluster` put that right.
+Zenoh implements it (`zenoh_fabric.py`), direct connections beside Zenoh (`direct/fabric.py`), and a network
+inside one process, for tests. A fabric may drop, repeat and reorder frames; the links in `core/cluster` put
+that right.
 """
 
 from __future__ import annotations
@@ -64,4 +65,8 @@ class Fabric(Protocol):
 
     def forget(self, to: Sighting) -> None:
         """No more frames go to this node."""
+        ...
+
+    def is_direct(self, to: Sighting) -> bool:
+        """Whether frames to this node go over a connection of their own at the moment."""
         ...

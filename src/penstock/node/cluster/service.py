@@ -433,10 +433,9 @@ class ClusterService(SessionListener):
             self._view.members,
             self._peers,
             self._sending.forwarding,
+            self._fabric,
             events=self._figures(),
             now_us=self.now_us(),
-            address=self._fabric.address,
             sent_away=self.draining.sent_away,
-            refused=self._fabric.refused,
             problem=problem,
         )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.core.cluster.private import LinkAccount, PrivateQueue
     from penstock.core.cluster.view import Member, Sighting
     from penstock.model.instant import Instant
+    from penstock.node.cluster.fabric import Fabric
     from penstock.node.cluster.peer import ClusterPeer
 
 
@@ -135,6 +136,8 @@ class LinkRow(msgspec.Struct, frozen=True, gc=False):
     """Nodes that pass on to it what is for all nodes, the first one first; empty: it is sent directly."""
     forwarded: int = 0
     """Frames of other nodes that this one has passed on to it."""
+    direct: bool = False
+    """Whether its frames go over a connection of their own; else Zenoh carries them."""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, gc=False):
@@ -233,7 +236,7 @@ def figures_of(account: LinkAccount, received: int) -> LinkFigures:
     )
 
 
-def link_row(peer: ClusterPeer, via: tuple[str, ...], forwarded: int) -> LinkRow:
+def link_row(peer: ClusterPeer, via: tuple[str, ...], forwarded: int, *, direct: bool) -> LinkRow:
     """The link to another node, and the way to it."""
     link = peer.link
     return LinkRow(
@@ -252,6 +255,7 @@ def link_row(peer: ClusterPeer, via: tuple[str, ...], forwarded: int) -> LinkRow
         private=tuple(_private_row(queue) for queue in link.backlog.private if queue.queued),
         via=via,
         forwarded=forwarded,
+        direct=direct,
     )
 
 
@@ -271,12 +275,11 @@ def status_of(  # noqa: PLR0913  # each is a part of the picture
     members: Mapping[str, Member],
     peers: Mapping[str, ClusterPeer],
     forwarding: Forwarding,
+    fabric: Fabric,
     *,
     events: LinkFigures,
     now_us: Instant,
-    address: str,
     sent_away: int,
-    refused: int,
     problem: str,
 ) -> ClusterStatus:
     """The cluster as a node sees it; `words` is what it tells the others, `events` are those of its links."""
@@ -290,16 +293,16 @@ def status_of(  # noqa: PLR0913  # each is a part of the picture
         node=own.name,
         incarnation=own.incarnation,
         zone=words.zone,
-        address=address,
+        address=fabric.address,
         clients=words.clients,
         load=words.load,
         sessions=SessionFigures(*words.sessions),
         draining=words.draining,
         sent_away=sent_away,
-        refused=refused,
+        refused=fabric.refused,
         members=tuple(rows),
         links=tuple(
-            link_row(peer, tree.get(name, ()), forwarding.forwarded[name])
+            link_row(peer, tree.get(name, ()), forwarding.forwarded[name], direct=fabric.is_direct(peer.seen))
             for name, peer in sorted(peers.items())
         ),
         events=events,

@@ -312,6 +312,10 @@ class ZenohFabric:
             with suppress(self._zenoh.ZError):
                 publisher.undeclare()  # type: ignore[no-untyped-call]
 
+    def is_direct(self, to: Sighting) -> bool:  # noqa: ARG002
+        """Never: all frames go through Zenoh."""
+        return False
+
     # -- called by threads of Zenoh --------------------------------------------------------------------------
 
     def _on_frame(self, sample: zenoh.Sample) -> None:

@@ -55,6 +55,13 @@ class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gossip: bool = True
     """Whether nodes tell each other of further nodes. If not, this one connects only to those in `join`, and
     the others to it: each pair of nodes has to be joined at one end."""
+    direct: str = ""
+    """Address for direct connections of other nodes, which carry what nodes send each other faster than Zenoh
+    does, as tcp/10.0.0.1:7448 or tls/10.0.0.1:7448; empty: a free port of the host of `listen`, with TLS if
+    that has it; off: Zenoh carries everything. A node that cannot be reached there is reached by Zenoh."""
+    direct_advertise: str = ""
+    """Address at which other nodes reach `direct`, if it is another one: behind a router that translates
+    addresses, or in a container."""
     zone: str = ""
     """Where the node is, as a rack or a site. A message goes into each other zone once, and is passed on
     there; a node that sends its clients away sends them to its own zone first."""

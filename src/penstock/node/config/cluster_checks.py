@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 NAME: Final = f"letters, digits, . _ and -, at most {limits.CLUSTER_NAME_CHARACTERS}"
 ADDRESS: Final = "as tcp/10.0.0.1:7447 or tls/10.0.0.1:7447"
+DIRECT_ADDRESS: Final = "as tcp/10.0.0.1:7448 or tls/10.0.0.1:7448, or off"
 
+OWN_ADDRESSES: Final = ("cluster.listen", "cluster.direct")
+"""Settings with addresses at which the node listens."""
 
 CLIENT_ADDRESS: Final = "as mqtt://10.0.0.1:1883, with mqtt, mqtts, ws or wss, and the port"
 
@@ -41,6 +44,25 @@ def _advertised(cluster: ClusterSettings) -> Iterator[Problem]:
             yield Problem(f"cluster.advertise[{number}]", f"found {url!r}", CLIENT_ADDRESS)
 
 
+def _direct(cluster: ClusterSettings) -> Iterator[Problem]:
+    """Find settings of direct connections that say too little about them, or that contradict others."""
+    listen, direct = address_of(cluster.listen), address_of(cluster.direct)
+    if direct is not None and listen is not None and (listen.protocol, direct.protocol) == ("tls", "tcp"):
+        yield Problem(
+            "cluster.direct",
+            f"{cluster.direct} is not encrypted, and cluster.listen {cluster.listen} is",
+            "as tls/10.0.0.1:7448, or off",
+        )
+    told = cluster.direct_advertise
+    if not told:
+        return
+    address = address_of(told)
+    if address is None or not address.port or is_wildcard(address.host):
+        yield Problem("cluster.direct_advertise", f"found {told!r}", "host and port, as 10.0.0.1:7448")
+    elif cluster.direct == "off":
+        yield Problem("cluster.direct_advertise", "cluster.direct is off, so it is not used")
+
+
 def problems(cluster: ClusterSettings) -> Iterator[Problem]:
     """Find settings of `cluster` that cannot work, in their order."""
     if not cluster.name:
@@ -53,18 +75,20 @@ def problems(cluster: ClusterSettings) -> Iterator[Problem]:
     for path, text in _addresses(cluster):
         address = address_of(text)
         if address is None:
-            yield Problem(path, f"found {text!r}", ADDRESS)
+            allowed = DIRECT_ADDRESS if path == "cluster.direct" else ADDRESS
+            yield Problem(path, f"found {text!r}", allowed)
             continue
-        if path != "cluster.listen" and not address.port:
+        if path not in OWN_ADDRESSES and not address.port:
             yield Problem(path, "port 0 cannot be joined", ADDRESS)
         encrypted |= address.protocol == "tls"
-        if path == "cluster.listen" and not is_loopback(address.host) and not _guarded(cluster, text):
+        if path in OWN_ADDRESSES and not is_loopback(address.host) and not _guarded(cluster, text):
             yield Problem(
                 path,
                 f"{text} is not a loopback address, and whoever reaches it could join",
                 "with a password, or with tls/ and certificates",
             )
     yield from _advertised(cluster)
+    yield from _direct(cluster)
     if encrypted:
         yield from _files(cluster)
     elif cluster.certificate or cluster.key or cluster.ca:
@@ -77,9 +101,11 @@ def problems(cluster: ClusterSettings) -> Iterator[Problem]:
 
 def warnings(cluster: ClusterSettings) -> Iterator[str]:
     """Find settings of `cluster` that work and are probably mistakes."""
-    address = address_of(cluster.listen) if cluster.listen else None
-    if address is not None and not is_loopback(address.host) and address.protocol == "tcp":
-        yield f"cluster.listen: messages cross the network unencrypted at {cluster.listen}; use tls/"
+    for name in ("listen", "direct"):
+        text: str = getattr(cluster, name)
+        address = address_of(text)
+        if address is not None and not is_loopback(address.host) and address.protocol == "tcp":
+            yield f"cluster.{name}: messages cross the network unencrypted at {text}; use tls/"
 
 
 def is_name(text: str) -> bool:
@@ -90,6 +116,8 @@ def is_name(text: str) -> bool:
 def _addresses(cluster: ClusterSettings) -> Iterator[tuple[str, str]]:
     if cluster.listen:
         yield "cluster.listen", cluster.listen
+    if cluster.direct and cluster.direct != "off":
+        yield "cluster.direct", cluster.direct
     for number, text in enumerate(cluster.join):
         yield f"cluster.join[{number}]", text
 

@@ -345,6 +345,7 @@ _LINK: Final = Table(
     "cluster.links",
     (
         gauge("connected", "up", "", "1 if the other node is in view"),
+        gauge("direct", "direct", "", "1 if frames go over a connection of their own, 0 if by Zenoh"),
         gauge("filters", "filters", "", "Filters that the other node wants"),
         gauge("events.queued", "events_queued", "", "Events that wait for the other node"),
         gauge("queued_bytes", "queued_bytes", "", "Bytes that wait for the other node"),

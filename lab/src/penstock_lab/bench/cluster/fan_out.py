@@ -74,7 +74,7 @@ def _bytes_on_links(crowd: Crowd, subscribers: int, messages: int) -> list[float
     """Publish at the first node; bytes per message that the kernel counted on its link to each other one."""
     crowd.grow(subscribers)
     time.sleep(QUIET_S)
-    port, links = crowd.nodes[0].fabric, len(crowd.nodes) - 1
+    port, links = crowd.nodes[0].direct, len(crowd.nodes) - 1  # the others connect to the first by name
     before = sent_bytes(port)
     crowd.run(messages)
     after = sent_bytes(port)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -26,6 +27,7 @@ from penstock_lab.experiments.cluster.clients import STAY_S, Publisher, Subscrib
 from penstock_lab.experiments.cluster.moving import MovingJudge, Storm
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.rigs.cluster import ClusterNode, await_met
+from penstock_lab.rigs.direct_ways import direct_ways
 from penstock_lab.rigs.way import way
 from penstock_lab.runs.shows import Shows
 
@@ -150,13 +152,19 @@ class Run:
                 between = await stack.enter_async_context(way(other.fabric))
                 self._ways[frozenset((name, other.name))] = between
                 ways.append(between.port)
+            direct = await stack.enter_async_context(direct_ways(partial(self._between, name)))
             node = ClusterNode(
                 self._folder,
                 name,
                 join=ways,
                 data=str(self._folder / name),
-                cluster={"queue_events": QUEUE_EVENTS, "gossip": False},  # else they find ways around a cut
+                cluster={
+                    "queue_events": QUEUE_EVENTS,
+                    "gossip": False,  # else they find ways around a cut
+                    "direct_advertise": direct.address,
+                },
             )
+            direct.to = node.direct
             stack.callback(node.process.end)
             self.nodes.append(node)
             await asyncio.to_thread(node.process.start)
@@ -184,6 +192,10 @@ class Run:
                 await each.ready.wait()
         self._publishers = [Publisher(self.nodes[0].url, qos, per_s=PER_S) for qos in (0, 1, 2)]
         self._tasks += [asyncio.create_task(each.run()) for each in self._publishers]
+
+    def _between(self, one: str, other: str) -> Way | None:
+        """The way between two nodes."""
+        return self._ways.get(frozenset((one, other)))
 
     async def _bring(self, fault: str) -> None:
         """One fault: it begins, lasts, and ends."""

@@ -91,6 +91,9 @@ class _Fabric:
     def forget(self, to: Sighting) -> None:
         pass
 
+    def is_direct(self, to: Sighting) -> bool:  # noqa: ARG002
+        return False
+
 
 class _Node:
     """One incarnation of a node."""

@@ -97,10 +97,10 @@ function showLinks({ links, address }) {
   rows($("cluster-links"), links, LINK, linkCells, 1, ({ connected }) => (connected ? null : "bad"));
 }
 
-function linkCells({ name, connected, filters, events, queued_bytes, in_flight_bytes, resent, damaged, round_trip_us, split, via, private: queues }) {
+function linkCells({ name, connected, filters, events, queued_bytes, in_flight_bytes, resent, damaged, round_trip_us, split, via, direct, private: queues }) {
   const state = queues.map(({ filter, level, events: { queued } }) => `${filter || "no policy"}: ${whole.format(queued)}${level ? ` at level ${level}` : ""}`);
   return [
-    name, (connected ? "up" : "away") + (via.length ? ` · via ${via.join(" → ")}` : "") + (split ? " · split" : ""), plural(filters, "filter"),
+    name, (connected ? (direct ? "up · direct" : "up · zenoh") : "away") + (via.length ? ` · via ${via.join(" → ")}` : "") + (split ? " · split" : ""), plural(filters, "filter"),
     waiting(events.queued, queued_bytes) + (state.length ? ` (${state.slice(0, 3).join(", ")}${state.length > 3 ? " …" : ""})` : ""), waiting(events.in_flight, in_flight_bytes),
     ...[events.handed, events.digested, events.abandoned, events.received].map((count) => whole.format(count)),
     plural(resent, "frame") + (damaged ? ` · ${whole.format(damaged)} damaged` : ""),
