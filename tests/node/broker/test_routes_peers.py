@@ -39,7 +39,9 @@ class FakePeer:
         self.got.append((event.topic, event.payload))
         return True
 
-    def deliver_run(self, run: Run, *, now_us: Instant) -> None:  # noqa: ARG002
+    keeping_up = True
+
+    def deliver_run(self, run: Run, *, now_us: Instant, alone: bool = False) -> None:  # noqa: ARG002
         self.got += [(event.topic, event.payload) for event in run.events()]
 
     def share(self, event: Event, groups: tuple[str, ...]) -> None:

@@ -133,10 +133,24 @@ class PeerLink:
         """Send the retained messages of these topics once more, as they are when there is room for them."""
         self.backlog.owed.update(dict.fromkeys(topics))
 
+    @property
+    def pending(self) -> bool:
+        """Whether something is to be sent, now or when there is room."""
+        return bool(
+            not self.backlog.empty
+            or self._about is not None
+            or self.interest.pending
+            or self.groups.pending
+            or self._words
+            or not self.shared.empty
+            or self._snapshot is not None
+            or self.backlog.owed
+        )
+
     def frames(self, *, now_us: Instant) -> list[bytes]:
         """Frames to send now."""
         made: list[bytes] = []
-        while self.connected:
+        while self.connected and self.pending:
             items: list[bytes] = []
             if self._about is not None:
                 items.append(self._about)
@@ -154,7 +168,8 @@ class PeerLink:
                     most = max(1, most - self._next_words(items, most))
                 if not self.shared.empty:
                     items += self.shared.take(most // 2, self._sender.last + 1)
-                items += self._next_of_snapshot(most // 2)
+                if self._snapshot is not None or self.backlog.owed:
+                    items += self._next_of_snapshot(most // 2)
                 if not self.backlog.empty:
                     taken = self.backlog.take(most)
                     items += taken.items

@@ -124,7 +124,7 @@ class PrivateQueues:
     @property
     def pending(self) -> bool:
         """Whether events or digests wait in private queues: the link is split."""
-        return any(queue.waiting.next() is not None for queue in self._queues)
+        return bool(self._queues) and any(queue.waiting.next() is not None for queue in self._queues)
 
     @property
     def unresolved(self) -> bool:

@@ -123,13 +123,16 @@ class Delivery:
 
     # -- a message comes -------------------------------------------------------------------------------------
 
-    def deliver_run(self, subscription: Subscription, run: Run) -> None:
-        """Plain QoS 0 messages for this session."""
+    def deliver_run(self, subscription: Subscription, run: Run, *, alone: bool = False) -> None:
+        """Plain QoS 0 messages for this session; those that come `alone` are not kept back for others."""
         if self.keeping_up:
             out = self.out
             assert out is not None
             subscription.direct += run.count
             self.sent += run.count
+            if alone:
+                out.write_now(run.bytes_for(self.version))
+                return
             out.sampled = subscription
             out.write(run.bytes_for(self.version))
             return

@@ -216,8 +216,16 @@ class Peer(Protocol):
         """Take a message for subscribers at that node, unless `origin` is this peer; whether it was taken."""
         ...
 
-    def deliver_run(self, run: Run, *, now_us: Instant) -> None:
-        """Take a run of messages for subscribers at that node, as the bytes they came in."""
+    @property
+    def keeping_up(self) -> bool:
+        """Whether nothing waits for that node, so that a message goes to it at once."""
+        ...
+
+    def deliver_run(self, run: Run, *, now_us: Instant, alone: bool = False) -> None:
+        """Take a run of messages for subscribers at that node, as the bytes they came in.
+
+        `alone`: nothing else is going on; do not wait for others.
+        """
         ...
 
     def receivers(self) -> Iterable[tuple[str, str]]:

@@ -146,7 +146,7 @@ class Publisher:
             )
         return not allowed
 
-    def lone(self, chunk: bytes, now_us: Instant) -> bool:
+    def lone(self, chunk: bytes, now_us: Instant) -> bool:  # noqa: C901, PLR0912 (see below)
         """Forward a plain QoS 0 message that came alone; False, and nothing is done, if it is not so simple.
 
         All in one place: when little goes on the processor's caches are cold, and every further function,
@@ -170,11 +170,15 @@ class Publisher:
             targets = fan.plain5
             if topic_end == len(chunk) or chunk[topic_end]:
                 return False
-        if len(targets) != len(fan.all) or not targets:
+        far = fan.far
+        if len(targets) + len(far) != len(fan.all) or not fan.all:
             return False
         for target in targets:
             if not target.delivery.keeping_up:
                 return False
+        # Several nodes may get it through each other: what is for them has to be sent together.
+        if far and (len(far) > 1 or not far[0].keeping_up):
+            return False
         session.published += 1
         self._broker.messages_received += 1
         for target in targets:
@@ -184,7 +188,11 @@ class Publisher:
             out = receiver.out
             assert out is not None
             out.write_now(chunk)
-        if not session.published & SAMPLED:
+        if far:
+            sender, seq = session.client_id, session.published
+            run = Run(chunk, 1, version=self._mqtt, sender=sender, seq=seq, now_us=now_us)
+            far[0].deliver_run(run, now_us=now_us, alone=True)
+        if targets and not session.published & SAMPLED:
             targets[0].subscription.latency.add(self._broker.clock() - now_us)
         return True
 

@@ -10,6 +10,7 @@ from penstock.core.cluster.seen import below, missed
 from penstock.core.cluster.stamps import Stamp
 from penstock.errors import ClusterError, MqttError
 from penstock.mqtt.topics import check_filter, check_topic
+from penstock.node.broker.connection import IDLE_US
 from penstock.node.broker.interest import concerns
 from penstock.node.broker.message import Message
 from penstock.node.broker.receivers import Target
@@ -149,8 +150,12 @@ class Incoming:
         elif isinstance(run, AcknowledgedRun):
             one_by_one = (*one_by_one, *self._acknowledged(fan, run))
         else:
+            broker = self._broker
+            alone = run.count == 1 and now_us - broker.flushed_us > IDLE_US
             for target in (*fan.plain5, *fan.plain4):
-                target.delivery.deliver_run(target.subscription, run)
+                target.delivery.deliver_run(target.subscription, run, alone=alone)
+            if alone:
+                broker.flushed_us = now_us
         if one_by_one:
             for at, event in enumerate(run.events(), start=number):
                 wanting = self._sieved(one_by_one, peer, at) if self.sieves else one_by_one

@@ -104,7 +104,8 @@ class Receiving:
         self._sending.again(peer, found.again)
         if found.settled:
             peer.settle(now_us=now_us)
-            self._sending.soon(peer)
+            if peer.link.pending:
+                self._sending.soon(peer)
         if found.items:
             self._take(peer, found.items, now_us)
 

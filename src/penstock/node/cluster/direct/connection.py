@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import limits
 from penstock.errors import ClusterError
-from penstock.node.cluster.direct.framing import LENGTH, FrameReader, framed
+from penstock.node.cluster.direct.framing import FrameReader, framed
 from penstock.node.cluster.direct.handshake import Acceptor, Connector
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class DirectConnection(asyncio.Protocol):
             return
         self._waits = True
         self._owes = False
-        transport.writelines((LENGTH.pack(len(frame)), frame))
+        transport.write(framed(frame))
 
     def look(self) -> None:
         """Show the other end that this one is there, and close the connection if nothing comes from there."""
