@@ -11,6 +11,7 @@ from penstock.core.cluster.frames import VERSION
 from penstock.core.cluster.view import Sighting
 from penstock.model.digest_wire import from_message
 from penstock.mqtt.packets.connect import Pingreq, Pingresp
+from penstock.node.cluster.direct.fabric import DirectFabric
 from penstock.node.cluster.service import ClusterService
 from penstock.node.config.cluster import ClusterSettings
 from penstock.node.slots.elsewhere import FlowsElsewhere
@@ -161,16 +162,18 @@ async def member(
     version: int = VERSION,
     store: Store | None = None,
     config: Config | None = None,
+    connected: bool = False,
     **settings: object,
 ) -> AsyncIterator[Member]:
-    """A node that is a member of a cluster."""
+    """A node that is a member of a cluster; `connected`: with direct connections beside the network."""
     own, wire = network.wire(cluster, name, version=version)
+    chosen = ClusterSettings(name=cluster, node=name, **settings)  # type: ignore[arg-type]
     async with node(config, store=store) as running:
         service = ClusterService(
             running.broker,
-            ClusterSettings(name=cluster, node=name, **settings),  # type: ignore[arg-type]
+            chosen,
             own=own,
-            fabric=wire,
+            fabric=DirectFabric(wire, chosen, own) if connected else wire,
             about=lambda: ((f"mqtt://127.0.0.1:{running.port}",), ""),
         )
         running.observed.cluster = service

@@ -44,6 +44,26 @@ if TYPE_CHECKING:
             "cluster.certificate",
             "No such file",
         ),
+        (
+            "{name: a, direct: 127.0.0.1}",
+            "cluster.direct",
+            "as tcp/10.0.0.1:7448 or tls/10.0.0.1:7448, or off",
+        ),
+        ("{name: a, direct: on}", "cluster.direct", "found 'on'"),
+        ("{name: a, direct: 'tcp/10.0.0.1:7448'}", "cluster.direct", "could join"),
+        (
+            "{name: a, listen: 'tls/127.0.0.1:7447', direct: 'tcp/127.0.0.1:0'}",
+            "cluster.direct",
+            "is not encrypted, and cluster.listen tls/127.0.0.1:7447 is",
+        ),
+        (
+            "{name: a, direct_advertise: 10.0.0.1}",
+            "cluster.direct_advertise",
+            "host and port, as 10.0.0.1:7448",
+        ),
+        ("{name: a, direct_advertise: '10.0.0.1:0'}", "cluster.direct_advertise", "found '10.0.0.1:0'"),
+        ("{name: a, direct_advertise: '0.0.0.0:7448'}", "cluster.direct_advertise", "found"),
+        ("{name: a, direct: off, direct_advertise: '10.0.0.1:1'}", "cluster.direct_advertise", "is off"),
         ("{name: a, password: 'a:b'}", "cluster.password", "colon"),
         ("{name: a, password: x, password_file: y}", "cluster.password_file", "one of them"),
         ("{name: a, password_file: nowhere}", "cluster.password_file", "cannot be read"),
@@ -77,6 +97,12 @@ def test_a_password_is_read_from_its_file_beside_the_configuration(tmp_path: Pat
 def test_unencrypted_addresses_are_warned_about() -> None:
     loaded = load("cluster: {name: a, listen: 'tcp/10.0.0.1:7447', password: secret}")
     assert any("unencrypted at tcp/10.0.0.1:7447" in one for one in loaded.warnings)
+
+
+def test_unencrypted_direct_connections_are_warned_about() -> None:
+    loaded = load("cluster: {name: a, direct: 'tcp/10.0.0.1:7448', password: secret}")
+    assert any("cluster.direct: messages cross the network unencrypted" in one for one in loaded.warnings)
+    assert load("cluster: {name: a, direct: off}").config.cluster.direct == "off"
 
 
 def test_a_cluster_is_joined_and_left_at_the_next_start() -> None:
