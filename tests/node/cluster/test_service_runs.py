@@ -11,11 +11,13 @@ from penstock.core.cluster.frames import Carried, CarriedRun, decode_frame, deco
 from penstock.mqtt.codes import V4, V5
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.publish import Puback, Publish
+from penstock.node.cluster.peer import ClusterPeer
 from tests.kit.cluster import Network, members, settled, told
 from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from penstock.core.cluster.view import Sighting
+    from penstock.node.broker.runs import Run
     from tests.kit.peer import Peer
 
 
@@ -143,3 +145,47 @@ async def test_qos_1_runs_are_answered_when_the_other_node_has_them() -> None:
         answered = [(await sensor.answer(Puback)).packet_id for _ in range(21)]
         assert answered == [*range(1, 21), 100]
         assert len(await phone.payloads(20)) == 20
+
+
+@pytest.mark.parametrize("version", [V4, V5])
+async def test_a_lone_message_for_one_other_node_is_sent_at_once_and_arrives_like_any_other(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with members(Network(), "n1", "n2") as (n1, n2):
+        here, there = await n1.connect("here", version=version), await n2.connect("there", version=version)
+        sensor = await n1.connect("sensor", version=version)
+        await there.subscribe("a/+")
+        await sensor_first(sensor, there, "a/b")
+        at_once: list[bool] = []
+        deliver_run = ClusterPeer.deliver_run
+
+        def watched(self: ClusterPeer, run: Run, *, now_us: int, alone: bool = False) -> None:
+            deliver_run(self, run, now_us=now_us, alone=alone)
+            at_once.append(alone and not self.link.pending and self.link.in_flight_bytes > 0)
+
+        monkeypatch.setattr(ClusterPeer, "deliver_run", watched)
+        for payload in (b"", b"x", b"z" * 1_900):
+            await asyncio.sleep(0.002)
+            sensor.publish0("a/b", payload)
+            assert (await there.message()).payload == payload
+        assert at_once == [True] * 3
+        monkeypatch.undo()
+        await here.subscribe("a/b")
+        await sensor_first(sensor, there, "a/b")
+        assert (await here.message()).payload == b"first"
+        for number in range(300):  # some come alone, some together, and all in their order
+            sensor.publish0("a/b", b"%d" % number)
+            if number % 7 == 0:
+                await asyncio.sleep(0.002)
+        wanted = [b"%d" % number for number in range(300)]
+        assert await here.payloads(300) == await there.payloads(300) == wanted
+        await settled(n1, n2)
+        assert n1.to("n2").link.account().handed == n2.to("n1").received == 305
+        for at in (n1, n2):
+            assert at.running.account_holds()
+
+
+async def sensor_first(sensor: Peer, phone: Peer, topic: str) -> None:
+    """The first message of a topic is looked up."""
+    sensor.publish0(topic, b"first")
+    assert (await phone.message()).payload == b"first"

@@ -16,6 +16,7 @@ from penstock import limits
 from penstock.core.cluster.frames import VERSION, data_frame
 from penstock.errors import NodeError
 from penstock.node.cluster import refusals, zenoh_fabric
+from penstock.node.cluster.direct.fabric import DirectFabric
 from penstock.node.cluster.zenoh_fabric import listen_address, sighting_of
 from penstock.node.config.cluster import Address, ClusterSettings
 from penstock.node.config.read import LoadedConfig
@@ -72,6 +73,11 @@ def here(node: Node) -> int:
     return node.cluster.status().here
 
 
+def direct(*nodes: Node) -> bool:
+    """Whether all links of these nodes go over direct connections."""
+    return all(row.direct for one in nodes if one.cluster is not None for row in one.cluster.status().links)
+
+
 def address(node: Node) -> str:
     assert node.cluster is not None
     return node.cluster.address
@@ -83,7 +89,7 @@ async def test_a_third_node_joins_through_the_second_and_knows_all() -> None:
         clustered("n2", address(n1)) as (n2, _),
         clustered("n3", address(n2)) as (n3, at3),
     ):
-        await until(lambda: [here(one) for one in (n1, n2, n3)] == [3, 3, 3])
+        await until(lambda: [here(one) for one in (n1, n2, n3)] == [3, 3, 3] and direct(n1, n2, n3))
         phone, sensor = await at3.connect("phone"), await at1.connect("sensor")
         await phone.subscribe("a/#", qos=2)
         sensor.publish0("a/0", b"0")
@@ -136,6 +142,20 @@ async def test_the_first_node_may_be_told_to_join_its_own_address() -> None:
         await until(lambda: here(n1) == here(n2) == 2)
         assert n1.cluster is not None
         assert n1.cluster.status().faults == ()
+
+
+@pytest.mark.parametrize("off", ["n1", "n2"])
+async def test_a_node_without_direct_connections_is_reached_through_zenoh(off: str) -> None:
+    settings = {name: {"direct": "off"} if name == off else {} for name in ("n1", "n2")}
+    async with (
+        clustered("n1", **settings["n1"]) as (n1, at1),
+        clustered("n2", address(n1), **settings["n2"]) as (n2, at2),
+    ):
+        await until(lambda: here(n1) == here(n2) == 2)
+        await both_ways(at1, at2)
+        assert not direct(n1)
+        assert not direct(n2)
+        assert [row.damaged for one in (n1, n2) for row in one.cluster.status().links] == [0, 0]  # type: ignore[union-attr]
 
 
 @pytest.mark.e2e
@@ -234,7 +254,7 @@ async def test_nodes_with_certificates_join_over_tls_and_others_do_not(
         clustered("n2", address(n1), **tls(good)) as (n2, at2),
         clustered("n3", address(n1), **tls(other)) as (n3, _),
     ):
-        await until(lambda: here(n1) == here(n2) == 2)
+        await until(lambda: here(n1) == here(n2) == 2 and direct(n1, n2))
         assert here(n3) == 1
         phone, sensor = await at2.connect("phone"), await at1.connect("sensor")
         await phone.subscribe("a", qos=1)
@@ -302,7 +322,9 @@ async def test_a_node_that_floods_is_bounded_and_disturbs_nobody(monkeypatch: py
     async with clustered("n1", **wait) as (n1, at1), clustered("n2", address(n1), **wait) as (n2, at2):
         await until(lambda: here(n1) == here(n2) == 2)
         assert n1.cluster is not None
-        fabric, own = n1.cluster._fabric, n1.cluster.own
+        outer, own = n1.cluster._fabric, n1.cluster.own
+        assert isinstance(outer, DirectFabric)
+        fabric = outer._inner
         assert isinstance(fabric, zenoh_fabric.ZenohFabric)
         most = 0
 
