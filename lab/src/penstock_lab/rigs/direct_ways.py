@@ -7,7 +7,7 @@ relay reads the names from the handshakes.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from penstock.errors import ClusterError
@@ -32,6 +32,7 @@ class DirectWays:
         self.to = 0
         """Port of the node for direct connections."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     @property
     def address(self) -> str:
@@ -40,9 +41,13 @@ class DirectWays:
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry a new connection."""
+        if self._closed:  # it was accepted before, and is told only now
+            writer.transport.abort()
+            return
         task = asyncio.ensure_future(self._carry(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())  # it may be cancelled before it begins
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         back = None
@@ -57,17 +62,17 @@ class DirectWays:
         except (OSError, EOFError, ClusterError):
             pass  # an end is gone, or is no node: both see a closed connection
         finally:
-            for end in (writer, back):
-                if end is not None:
-                    end.close()
+            if back is not None:
+                back.transport.abort()
 
     async def close(self) -> None:
         """Carry nothing more."""
+        self._closed = True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # the ends are closed in the next turn
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

@@ -40,6 +40,7 @@ class Way:
         """Connections that came through."""
         self._writers: list[asyncio.StreamWriter] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     @property
     def url(self) -> str:
@@ -48,9 +49,13 @@ class Way:
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry a new connection."""
+        if self._closed:  # it was accepted before, and is told only now
+            writer.transport.abort()
+            return
         task = asyncio.ensure_future(self._carry(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: writer.close())  # a task may be cancelled before it begins
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -103,6 +108,7 @@ class Way:
 
     async def close(self) -> None:
         """Carry nothing more."""
+        self._closed = True
         self.shut()
         for task in self._tasks:
             task.cancel()

@@ -64,13 +64,25 @@ async def test_garbage_and_connections_that_say_nothing_are_closed_and_counted(
 ) -> None:
     monkeypatch.setattr(limits, "CLUSTER_DIRECT_HELLO_S", 0.1)
     async with listening() as (listener, address):
+        writers = []
         for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100_000, b""):
-            reader, writer = await asyncio.open_connection(address.host, address.port)
+            _, writer = await asyncio.open_connection(address.host, address.port)
             writer.write(junk)
-            await until(lambda: reader.at_eof() or writer.transport.is_closing() or listener.refused)  # noqa: B023
-            writer.transport.abort()
+            writers.append(writer)
         await until(lambda: listener.refused == 3)
         assert caplog.text.count("a direct connection from 127.0.0.1 was refused") == 1
+        for writer in writers:
+            writer.transport.abort()
+
+
+async def test_a_node_that_stops_while_it_connects_was_not_refused() -> None:
+    async with listening() as (listener, address):
+        for end in (asyncio.StreamWriter.close, lambda writer: writer.transport.abort()):
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            await reader.readexactly(4)
+            end(writer)
+        await until(lambda: not len(listener._unfinished))
+        assert listener.refused == 0
 
 
 async def test_unfinished_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

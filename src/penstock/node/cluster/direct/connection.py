@@ -43,7 +43,7 @@ class ConnectionHost(Protocol):
         ...
 
     def ended(self, connection: DirectConnection, why: str) -> None:
-        """The connection is gone; told once. `why` is empty if the other node has ended it in order."""
+        """The connection is gone; told once. `why` is empty if the other end has done nothing wrong."""
         ...
 
 
@@ -154,7 +154,9 @@ class DirectConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is gone."""
-        self._end("the connection was closed" if error is None else str(error) or type(error).__name__)
+        why = "the connection was closed" if error is None else str(error) or type(error).__name__
+        # A node that stops while it connects has not done anything wrong.
+        self._end("" if self.accepted and not self.up else why)
 
     # --------------------------------------------------------------------------------------------------------
 

@@ -120,7 +120,8 @@ class DirectListener:
     def failed(self, connection: DirectConnection, why: str) -> None:
         """A connection has ended before it was a node's."""
         self._unfinished.remove(connection)
-        self._refuse(connection.address, why)
+        if why:
+            self._refuse(connection.address, why)
 
     def _refuse(self, place: str, why: str) -> None:
         self.refused += 1
