@@ -84,7 +84,7 @@ class _Handshake:
         self.socket = taken
         self.address = "an unknown address"
         with suppress(OSError):  # the client has disconnected
-            self.address = str(taken.getpeername()[0])
+            self.address = str((taken.getpeername() or (self.address,))[0])
         self.begun = False
         """Whether the task runs: from then on a transport closes the socket."""
         self.task: asyncio.Task[None] | None = None
