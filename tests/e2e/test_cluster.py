@@ -378,6 +378,9 @@ async def test_a_connection_that_is_cut_again_and_again_loses_nothing_and_repeat
         digested: list[int] = []
         subscription = await phone.subscribe("a/#", qos=2, digests="compact")
         taking = asyncio.create_task(take(subscription, got, digested))
+        async with asyncio.timeout(120):
+            while not (await n1.status())["links"][0]["direct"]:
+                await asyncio.sleep(0.05)
         direct = 0
         for number in range(500):
             await sensor.publish(f"a/{number % 3}", str(number), qos=number % 3)
