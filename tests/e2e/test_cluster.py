@@ -392,9 +392,7 @@ async def test_a_connection_that_is_cut_again_and_again_loses_nothing_and_repeat
         assert sorted(got) == list(range(500))
         assert digested == []
         assert direct, "no cut has met a direct connection"
-        async with asyncio.timeout(
-            120
-        ):  # the last acknowledgement may be on its way, and a status some time old
+        async with asyncio.timeout(120):  # the last acknowledgement may be on its way
             while (await n1.status())["events"]["handed"] < 500:
                 await asyncio.sleep(0.05)
         events = (await n1.status())["events"]
