@@ -14,16 +14,24 @@ LONG_S = 15
 """Seconds from which on another group should not wait for this one."""
 
 SECONDS: dict[str, int] = {
-    "spark-cluster": 300,
-    "spark-1": 260,
-    "spark-2": 250,
-    "tests/spark/project/test_run.py": 240,
+    "spark-1": 300,
+    "spark-2": 280,
+    "spark-cluster": 240,
+    "tests/spark/project/test_run.py": 220,
     "tests/spark/lab/cli/test_demo.py": 185,
-    "tests/e2e/test_control_tables.py": 180,
+    "tests/e2e/test_control_tables.py": 150,
     "cluster": 100,
     "tests/spark/lab/experiments/streams/test_kill.py": 70,
     "tests/spark/connector/test_data_source.py": 60,
-    "nats-log": 60,
+    "tests/spark/cli/backtest/test_backtest.py": 60,
+    "tests/spark/cli/test_allocate.py": 35,
+    "tests/e2e/test_channels.py": 35,
+    "tests/e2e/test_screenshots.py": 30,
+    "tests/e2e/test_dashboard.py": 30,
+    "tests/cli/test_pub_sub.py": 30,
+    "tests/cli/test_app.py": 20,
+    "tests/e2e/test_up.py": 20,
+    "nats-log": 20,
 }
 """Groups that take long, on two quiet cores with four workers."""
 

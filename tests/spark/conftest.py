@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS if LONG else f"{OPTIONS} {INTERPRETED}")
 
 
-STREAMING = ("cli", "connector", "stream", "tables")
+SECOND = ("cli", "connector", "jobs", "stream", "tables")
 """Folders of the second session: about half of the time."""
 
 
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         item.add_marker(pytest.mark.spark)
         if "spark" in getattr(item, "fixturenames", ()):
-            second = item.path.relative_to(here).parts[0] in STREAMING
+            second = item.path.relative_to(here).parts[0] in SECOND
             item.add_marker(pytest.mark.xdist_group("spark-2" if second else "spark-1"))
 
 
