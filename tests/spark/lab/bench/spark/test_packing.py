@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark import StorageLevel
 
 from penstock.errors import InputError
 from penstock.pipeline.stream.pack_stream import stands_for
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("contest", contests.CONTESTS, ids=lambda contest: contest.name)
 def test_rivals_give_the_same_rows(spark: SparkSession, contest: contests.SparkContest) -> None:
     contests.check_same(spark, contest)
+
+
+def test_a_frame_stays_on_disk_whoever_reads_it(spark: SparkSession) -> None:
+    contest = contests.CONTESTS[0]
+    frame = contest.frame(spark, QUEUE).persist(StorageLevel.DISK_ONLY)
+    for made in contests.contestants(frame, contest).values():
+        made().count()
+        assert frame.storageLevel == StorageLevel.DISK_ONLY
+    frame.unpersist()
 
 
 def test_every_policy_keeps_and_drops_something(spark: SparkSession) -> None:
@@ -65,11 +75,27 @@ def test_growth_is_told_for_the_largest_size_at_which_there_was_time() -> None:
 
 def test_a_larger_size_begins_only_if_it_ends_in_time() -> None:
     known = {"ours": 10.0, "sql": 10.0, "floor": 5.0}
-    run = bench._Run(None, lambda *_: None, perf_counter(), 1)  # type: ignore[arg-type]
+    end = perf_counter() + bench.BUDGET_S
+    run = bench._Run(None, lambda *_: None, end, 1)  # type: ignore[arg-type]
     assert run._in_time(known, ["ours", "floor"], 5, made=False)
     assert not run._in_time(known, ["ours", "floor"], 100, made=False)
-    late = bench._Run(None, lambda *_: None, perf_counter() - bench.BUDGET_S, 1)  # type: ignore[arg-type]
+    late = bench._Run(None, lambda *_: None, perf_counter(), 1)  # type: ignore[arg-type]
     assert not late._in_time(known, ["ours"], 5, made=True)
+
+
+def test_contests_that_begin_too_late_are_left_out_and_named(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "CONTESTS", (contests.CONTESTS[0], contests.CONTESTS[2]))
+    monkeypatch.setattr(bench, "WARM", 2 * QUEUE)
+    run = bench._Run(spark, lambda *_: None, perf_counter(), 3)
+    taken = run.first(5 * QUEUE, rounds=1)
+    assert list(taken) == [contests.CONTESTS[0].name], "one is always measured"
+    assert run.left_out == [contests.CONTESTS[2].name]
+    assert {row.name for row in bench.rows_of({5 * QUEUE: taken}, cores=2)} == {
+        contests.CONTESTS[0].name,
+        f"{contests.CONTESTS[0].name}, per core",
+    }
 
 
 def test_all_rivals_warm_up_alike_before_time_is_taken() -> None:
