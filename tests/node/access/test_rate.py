@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.instant import SECOND_US
-from penstock.node.access.rate import RateLimit, RateLimits
+from penstock.node.access.rate import ClientRates, RateLimit, RateLimits
 
 
 @given(st.integers(1, 1000), st.integers(1, 10), st.lists(st.integers(0, 3000), min_size=1, max_size=100))
@@ -70,3 +70,18 @@ def test_a_limit_of_amounts_waits_as_long_as_the_rate_takes() -> None:
     assert limit.wait_us(now_us=SECOND_US) == 0
     limit.spend(1_000, now_us=10 * SECOND_US)
     assert limit.wait_us(now_us=10 * SECOND_US) == pytest.approx(9 * SECOND_US)
+
+
+def test_rates_make_a_client_wait_as_long_as_its_rates_take() -> None:
+    rates = ClientRates(100.0, 0.0)
+    rates.spend(100, 5, now_us=0)
+    assert rates.wait_s(now_us=0) == 0
+    rates.spend(100, 5, now_us=0)
+    assert rates.wait_s(now_us=0) == pytest.approx(1.0)
+    assert rates.wait_s(now_us=SECOND_US) == 0
+    by_bytes = ClientRates(0.0, 1000.0)
+    by_bytes.spend(1, 3000, now_us=0)
+    assert by_bytes.wait_s(now_us=0) == pytest.approx(2.0)
+    by_both = ClientRates(100.0, 1000.0)
+    by_both.spend(300, 2000, now_us=0)
+    assert by_both.wait_s(now_us=0) == pytest.approx(2.0)

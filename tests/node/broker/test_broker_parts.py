@@ -13,7 +13,6 @@ from penstock.node.broker.deadlines import Deadlines
 from penstock.node.broker.link import Latency
 from penstock.node.broker.message import Message, Retained, expired, expiry_of, message_of
 from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
-from penstock.node.broker.publishing import Budget
 from penstock.node.broker.routes import Router
 from penstock.node.config.schema import Config, ControllerSettings, Installed, Queues
 
@@ -127,21 +126,6 @@ def test_queues_are_made_as_configured() -> None:
     assert isinstance(queueing.controller(), Predictive)
     printed = Queueing(Queues(controller=ControllerSettings(ladder="printed", alpha=0.2))).controller()
     assert isinstance(printed, Ladder)
-
-
-def test_a_budget_makes_a_client_wait_as_long_as_its_rates_take() -> None:
-    budget = Budget(100.0, 0.0)
-    budget.spend(100, 5, now_us=0)
-    assert budget.wait_s(now_us=0) == 0
-    budget.spend(100, 5, now_us=0)
-    assert budget.wait_s(now_us=0) == pytest.approx(1.0)
-    assert budget.wait_s(now_us=SECOND_US) == 0
-    by_bytes = Budget(0.0, 1000.0)
-    by_bytes.spend(1, 3000, now_us=0)
-    assert by_bytes.wait_s(now_us=0) == pytest.approx(2.0)
-    by_both = Budget(100.0, 1000.0)
-    by_both.spend(300, 2000, now_us=0)
-    assert by_both.wait_s(now_us=0) == pytest.approx(2.0)
 
 
 def test_latency_keeps_the_last_samples() -> None:

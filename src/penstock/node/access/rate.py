@@ -51,6 +51,28 @@ class RateLimit:
         self._due_us = min(self._due_us, now_us + self._ahead_us + self._interval_us)
 
 
+class ClientRates:
+    """The rates of one client: a second's worth of messages and of bytes may come at once."""
+
+    __slots__ = ("_bytes", "_messages")
+
+    def __init__(self, messages_per_s: float, bytes_per_s: float) -> None:
+        self._messages = RateLimit.of(messages_per_s, ahead_s=1) if messages_per_s else None
+        self._bytes = RateLimit.of(bytes_per_s, ahead_s=1) if bytes_per_s else None
+
+    def spend(self, messages: int, size: int, *, now_us: Instant) -> None:
+        """Count what the client has sent."""
+        if self._messages is not None:
+            self._messages.spend(messages, now_us=now_us)
+        if self._bytes is not None:
+            self._bytes.spend(size, now_us=now_us)
+
+    def wait_s(self, *, now_us: Instant) -> float:
+        """Return how long the client must not be read, so that it keeps to its rates."""
+        limits_ = (self._messages, self._bytes)
+        return max(limit.wait_us(now_us=now_us) for limit in limits_ if limit is not None) / SECOND_US
+
+
 class RateLimits:
     """A limit for each key: `burst` units at once. Only the keys seen last are remembered."""
 

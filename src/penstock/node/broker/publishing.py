@@ -1,58 +1,32 @@
 """Takes what clients publish, as runs or single messages, and hands it to the receivers.
 
-A `Budget` bounds the rates of one client: what the client sends beyond them is read later.
+What a client sends beyond its rates (`ClientRates`) is read later.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import MqttError, ProtocolError
-from penstock.model.instant import SECOND_US
-from penstock.mqtt.codes import V5, Kind, Reason
+from penstock.errors import ProtocolError
+from penstock.mqtt.codes import V5, Reason
 from penstock.mqtt.packets.fanout import spans
 from penstock.mqtt.packets.framing import Framer
 from penstock.mqtt.packets.properties import NONE
-from penstock.mqtt.packets.publish import ack_frame
 from penstock.mqtt.sessions.exchange import Arrival
-from penstock.node.access.rate import RateLimit
-from penstock.node.broker.answers import DeferredAcks, adopt, in_turn
+from penstock.node.access.rate import ClientRates
+from penstock.node.broker.answers import adopt
 from penstock.node.broker.message import expiry_of, message_of
+from penstock.node.broker.replies import Replies
 from penstock.node.broker.runs import QOS0, QOS1, AcknowledgedRun, Run, split_qos1
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.model.instant import Instant
-    from penstock.node.broker.extensions import Peer
+    from penstock.mqtt.packets.properties import Properties
     from penstock.node.broker.host import ClientLink, Host
     from penstock.node.broker.message import Message
     from penstock.node.broker.receivers import Target
     from penstock.node.broker.routes import Fan
     from penstock.node.broker.session import Session
-
-
-class Budget:
-    """The rates of one client: a second's worth of messages and of bytes may come at once."""
-
-    __slots__ = ("_bytes", "_messages")
-
-    def __init__(self, messages_per_s: float, bytes_per_s: float) -> None:
-        self._messages = RateLimit.of(messages_per_s, ahead_s=1) if messages_per_s else None
-        self._bytes = RateLimit.of(bytes_per_s, ahead_s=1) if bytes_per_s else None
-
-    def spend(self, messages: int, size: int, *, now_us: Instant) -> None:
-        """Count what the client has sent."""
-        if self._messages is not None:
-            self._messages.spend(messages, now_us=now_us)
-        if self._bytes is not None:
-            self._bytes.spend(size, now_us=now_us)
-
-    def wait_s(self, *, now_us: Instant) -> float:
-        """Return how long the client must not be read, so that it keeps to its rates."""
-        limits_ = (self._messages, self._bytes)
-        return max(limit.wait_us(now_us=now_us) for limit in limits_ if limit is not None) / SECOND_US
 
 
 PUBACK_START: Final = b"\x40\x02"
@@ -67,18 +41,17 @@ class Publisher:
     """Takes what the client of one connection publishes."""
 
     __slots__ = (
-        "_again",
         "_broker",
-        "_budget",
         "_connection",
-        "_delivery",
         "_fans",
         "_gate",
-        "_held",
         "_most",
         "_mqtt",
         "_now_us",
+        "_rates",
+        "_replies",
         "_router",
+        "_said",
         "_session",
         "_version",
         "routes",
@@ -88,7 +61,6 @@ class Publisher:
         self._broker = broker
         self._connection = connection
         self._session = session
-        self._delivery = session.delivery
         self._mqtt = session.version
         """The version of MQTT that the connection speaks."""
         self._router = broker.router
@@ -100,14 +72,13 @@ class Publisher:
         """Fans by topic for the scan of runs, which asks `miss` for a topic that is not there."""
         self._version = -1
         self._most = broker.terms.maximum_packet_bytes
-        self._held = 0
-        """Answers that wait for the disk."""
-        self._again: set[int] | None = None
-        """Packet identifiers of repeated messages whose answers are among them; None: there was none yet."""
+        self._replies = Replies(session, connection, journal=broker.journal)
+        self._said: Properties | None = None
+        """Properties of the answer to the present message; listeners with slots have some."""
         bounds = broker.config.bounds
-        self._budget = None
+        self._rates = None
         if bounds.messages_per_s or bounds.bytes_per_s:
-            self._budget = Budget(bounds.messages_per_s, bounds.bytes_per_s)
+            self._rates = ClientRates(bounds.messages_per_s, bounds.bytes_per_s)
 
     def begin(self, now_us: Instant) -> None:
         """Begin to read a chunk of received bytes."""
@@ -153,7 +124,7 @@ class Publisher:
         object and list costs microseconds.
         """
         known = self._version == self._router.version  # else what is remembered may not hold any more
-        if chunk[0] != QOS0 or self._budget is not None or not (known and 4 <= len(chunk) <= self._most):
+        if chunk[0] != QOS0 or self._rates is not None or not (known and 4 <= len(chunk) <= self._most):
             return False
         length, at = chunk[1], 2
         if length > 127:
@@ -207,8 +178,8 @@ class Publisher:
         seq = session.published + 1
         session.published += count
         broker.messages_received += count
-        if self._budget is not None:
-            self._budget.spend(count, len(data), now_us=self._now_us)
+        if self._rates is not None:
+            self._rates.spend(count, len(data), now_us=self._now_us)
         if fan.into is None and not fan.wanted and not self._unwanted(fan, count):
             return
         now_us = self._now_us
@@ -254,8 +225,8 @@ class Publisher:
             return False
         session.published += count
         broker.messages_received += count
-        if self._budget is not None:
-            self._budget.spend(count, len(data), now_us=self._now_us)
+        if self._rates is not None:
+            self._rates.spend(count, len(data), now_us=self._now_us)
         heads, packet_ids, tails = split_qos1(data)
         for target in targets:
             target.delivery.deliver_qos1(target.subscription, heads, tails)
@@ -265,7 +236,7 @@ class Publisher:
     def _run_far(self, fan: Fan, targets: list[Target], data: bytes, count: int) -> bool:
         """Send QoS 1 messages on, to other nodes, too; they are answered when these have them."""
         session, broker, now_us = self._session, self._broker, self._now_us
-        if len(targets) + len(fan.far) != len(fan.all) or self._choked():
+        if len(targets) + len(fan.far) != len(fan.all) or self._replies.choked():
             return False
         if not all(target.delivery.takes_qos1(target.subscription, count) for target in targets):
             return False
@@ -278,14 +249,14 @@ class Publisher:
         seq, version = session.published + 1, self._mqtt
         session.published += count
         broker.messages_received += count
-        if self._budget is not None:
-            self._budget.spend(count, len(data), now_us=now_us)
+        if self._rates is not None:
+            self._rates.spend(count, len(data), now_us=now_us)
         for target in targets:
             target.delivery.deliver_qos1(target.subscription, heads, tails)
         run = AcknowledgedRun(data, count, version=version, sender=session.client_id, seq=seq, now_us=now_us)
         for peer in fan.far:
             peer.deliver_run(run, now_us=now_us)
-        self._answer_when_handed(packet_ids, 1, len(data), fan.peers)
+        self._replies.when_handed(packet_ids, 1, len(data), fan.peers)
         return True
 
     def _run_into(self, fan: Fan, data: bytes, count: int) -> bool:
@@ -294,8 +265,8 @@ class Publisher:
         if not fan.into.run_qos1(self._session, self._connection, data, now_us=self._now_us):
             return False
         self._broker.messages_received += count
-        if self._budget is not None:
-            self._budget.spend(count, len(data), now_us=self._now_us)
+        if self._rates is not None:
+            self._rates.spend(count, len(data), now_us=self._now_us)
         return True
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -313,8 +284,8 @@ class Publisher:
             topic = self._connection.rules.aliases_in.resolve(topic, properties.topic_alias)
         fan = self._fan(topic)
         self._broker.messages_received += 1
-        if self._budget is not None:
-            self._budget.spend(1, len(frame), now_us=self._now_us)
+        if self._rates is not None:
+            self._rates.spend(1, len(frame), now_us=self._now_us)
         qos = first >> 1 & 3
         if qos:
             arrival = session.exchange.incoming.arrive(packet_id, qos=qos)
@@ -323,9 +294,9 @@ class Publisher:
                 return
             if arrival is not Arrival.NEW:
                 if arrival is Arrival.AGAIN:
-                    self._answer_again(packet_id, qos)
+                    self._replies.again(packet_id, qos)
                 return
-            self._check_disk(packet_id, fan)
+            self._replies.check_disk(packet_id, stored_elsewhere=fan.into is not None)
         session.published += 1
         now_us = self._now_us
         message = message_of(
@@ -351,28 +322,6 @@ class Publisher:
         if qos:
             self._acknowledge(message, fan, packet_id, reason)
 
-    def _choked(self) -> bool:
-        """Whether the disk is so far behind that messages of QoS 1 and 2 are refused."""
-        journal = self._broker.journal
-        return journal is not None and journal.choked
-
-    def _check_disk(self, packet_id: int, fan: Fan) -> None:
-        """MQTT 3.1.1 has no refusal: what the disk cannot take is not answered, and comes again later.
-
-        More answers than messages may be under way are owed only to a client that does not wait for them.
-        """
-        incoming = self._session.exchange.incoming
-        if self._held >= incoming.maximum:
-            incoming.answer(packet_id, reason=Reason.RECEIVE_MAXIMUM_EXCEEDED)
-            raise MqttError(
-                f"{self._held} answers wait for the disk; receive maximum is {incoming.maximum}",
-                where="PUBLISH",
-                reason=Reason.RECEIVE_MAXIMUM_EXCEEDED,
-            )
-        if self._mqtt != V5 and fan.into is None and self._choked():
-            incoming.answer(packet_id, reason=Reason.QUOTA_EXCEEDED)
-            raise MqttError("too much waits for the disk", where="PUBLISH", reason=Reason.QUOTA_EXCEEDED)
-
     def _accept(self, message: Message, fan: Fan, qos: int) -> int:
         """Hand a message on; the reason code to answer with."""
         broker = self._broker
@@ -381,104 +330,18 @@ class Publisher:
         if fan.denied:
             broker.count_refused("publish not allowed")
             return Reason.NOT_AUTHORIZED
-        if qos and self._choked():
+        if qos and self._replies.choked():
             broker.count_refused("store behind")
             return Reason.QUOTA_EXCEEDED
         return broker.accept(message, fan, origin=self._session, now_us=self._now_us)
 
-    def _answer_when_safe(self, packet_id: int, qos: int, reason: int) -> None:
-        """Acknowledge a message; if it must survive a restart, not before it does."""
-        if qos == 2 and reason == Reason.NO_MATCHING_SUBSCRIBERS:
-            reason = Reason.SUCCESS  # a hint that few expect in the middle of a handshake
-        journal = self._broker.journal
-        if journal is not None:
-            if qos == 2 and self._session.expiry_s and reason < Reason.UNSPECIFIED:
-                journal.received(self._session.client_id, packet_id)
-            answer = partial(self._answer_safe, packet_id, qos, reason)
-            if journal.hold(answer, behind=bool(self._held)):
-                self._held += 1
-                return
-        self._answer_in_turn(packet_id, qos, reason)
-
     def _acknowledge(self, message: Message, fan: Fan, packet_id: int, reason: int) -> None:
         """Answer a message of QoS 1 or 2 when it is safe, and in the hands of the nodes that want it."""
         if fan.peers and reason < Reason.UNSPECIFIED:
-            self._answer_when_handed((packet_id,), message.qos, message.size, fan.peers)
+            self._replies.when_handed((packet_id,), message.qos, message.size, fan.peers)
         else:
-            self._answer_when_safe(packet_id, message.qos, reason)
-
-    def _answer_when_handed(
-        self, packet_ids: Sequence[int], qos: int, size: int, peers: tuple[Peer, ...]
-    ) -> None:
-        """Acknowledge messages when every other node that wants them has them, and the disk if it must."""
-        session, journal = self._session, self._broker.journal
-        answer = DeferredAcks(session, self._connection, packet_ids, qos=qos, size=size, journal=journal)
-        answer.begin()
-        missing = len(peers)
-
-        def handed() -> None:
-            nonlocal missing
-            missing -= 1
-            if not missing:
-                if journal is not None and qos == 2 and session.expiry_s:
-                    for packet_id in packet_ids:
-                        journal.received(session.client_id, packet_id)
-                answer.released(len(packet_ids))
-
-        for peer in peers:
-            peer.when_handed(handed)
-
-    def _answer_again(self, packet_id: int, qos: int) -> None:
-        """Acknowledge a message that came before; it may still be on its way to the disk."""
-        journal = self._broker.journal
-        if journal is None or not journal.behind:
-            self._answer_in_turn(packet_id, qos, Reason.SUCCESS)
-            return
-        again = self._again
-        if again is None:
-            again = self._again = set()
-        if packet_id not in again:  # one answer will do, however often it comes meanwhile
-            again.add(packet_id)
-            self._held += 1
-            journal.hold(partial(self._answer_again_safe, packet_id, qos), behind=True)
-
-    def _answer_again_safe(self, packet_id: int, qos: int) -> None:
-        if self._again is not None:
-            self._again.discard(packet_id)
-        self._answer_safe(packet_id, qos, Reason.SUCCESS)
-
-    def _answer_safe(self, packet_id: int, qos: int, reason: int) -> None:
-        """Acknowledge a message that is on disk."""
-        self._held -= 1
-        self._answer_in_turn(packet_id, qos, reason)
-
-    def _answer_in_turn(self, packet_id: int, qos: int, reason: int) -> None:
-        """Answer a message, after earlier ones whose answers wait for reliable streams."""
-        if self._delivery.link is self._connection:
-            in_turn(self._session, partial(self._answer_late, packet_id, qos, reason))
-        else:
-            self._answer_late(packet_id, qos, reason)
-
-    def _answer_late(self, packet_id: int, qos: int, reason: int) -> None:
-        """The connection may be gone, or another carries the session, and the client may not have waited."""
-        incoming = self._session.exchange.incoming
-        if not incoming.owes(packet_id):
-            return
-        if self._delivery.link is self._connection:
-            self._answer(packet_id, qos, reason)
-        elif qos == 2:
-            again = incoming.came_again(packet_id)
-            ack = incoming.answer(packet_id, reason=reason)
-            if again and self._delivery.link is not None:
-                self._delivery.link.send(ack)
-
-    def _answer(self, packet_id: int, qos: int, reason: int) -> None:
-        ack = self._session.exchange.incoming.answer(packet_id, reason=reason)
-        if reason and self._mqtt == V5:
-            self._connection.send(ack)
-        else:
-            self._connection.output.write(ack_frame(Kind.PUBACK if qos == 1 else Kind.PUBREC, packet_id))
+            self._replies.when_safe(packet_id, message.qos, reason, self._said)
 
     def pause_s(self) -> float:
         """How long to read nothing, so that the client stays within its rates."""
-        return 0.0 if self._budget is None else self._budget.wait_s(now_us=self._now_us)
+        return 0.0 if self._rates is None else self._rates.wait_s(now_us=self._now_us)

@@ -17,7 +17,7 @@ from penstock.core.slots.flows import key_of
 from penstock.core.slots.lanes import Assigned, Lane
 from penstock.core.slots.retries import Answer
 from penstock.errors import SlotError
-from penstock.mqtt.codes import V5, Reason
+from penstock.mqtt.codes import Reason
 from penstock.mqtt.packets.properties import Properties
 from penstock.node.broker.message import message_of
 from penstock.node.broker.publishing import Publisher
@@ -59,10 +59,6 @@ class FlowPublisher(Publisher):
         """Topics that came on this connection; what CONNECT declares about each of them was applied."""
         self._together: dict[bytes, Fan] = {}
         """Fans of the topics in the bytes that have just arrived."""
-        self._said: Properties | None = None
-        """Properties of the answer to the present message."""
-        self._words: dict[int, Properties] = {}
-        """Properties of answers that are not sent yet, by packet identifier."""
         for problem in problems:
             flows.unreadable(session.client_id, "", problem)
 
@@ -124,8 +120,8 @@ class FlowPublisher(Publisher):
         run = Run(data, count, version=self._mqtt, sender=sender, seq=seq, now_us=now_us)
         session.published += count
         self._broker.messages_received += count
-        if self._budget is not None:
-            self._budget.spend(count, len(data), now_us=now_us)
+        if self._rates is not None:
+            self._rates.spend(count, len(data), now_us=now_us)
         for number, (topic, payload) in enumerate(run.parts(), start=seq):
             message = message_of(
                 topic.decode(),
@@ -252,19 +248,6 @@ class FlowPublisher(Publisher):
         """Note why the flow of the message at hand is refused; empty: it is not."""
         if why and self._said is None:
             self._said = Properties(reason_string=why, user=(("penstock-flow", "refused"),))
-
-    def _answer_when_safe(self, packet_id: int, qos: int, reason: int) -> None:
-        if self._said is not None:
-            self._words[packet_id], self._said = self._said, None
-        super()._answer_when_safe(packet_id, qos, reason)
-
-    def _answer(self, packet_id: int, qos: int, reason: int) -> None:
-        said = self._words.pop(packet_id, None)
-        if said is None or self._mqtt != V5:
-            super()._answer(packet_id, qos, reason)
-            return
-        ack = self._session.exchange.incoming.answer(packet_id, reason=reason)
-        self._connection.send(msgspec.structs.replace(ack, properties=said))
 
 
 def watch(receivers: Sequence[Receiver], now_us: Instant) -> None:
