@@ -21,7 +21,6 @@ from penstock.pipeline.tables.control_tables import write_version
 from penstock_lab.rigs.local_node import local_node
 from tests.kit.channels import html
 from tests.kit.commands_in_one_process import commands
-from tests.kit.jvm import INTERPRETED, OPTIONS
 from tests.kit.web_server import WebServer
 
 if TYPE_CHECKING:
@@ -172,9 +171,8 @@ async def send(bed: Client, count: int, *, first: int) -> None:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., dict[str, Any]]]:
+def command() -> Iterator[Callable[..., dict[str, Any]]]:
     """Runs a command; the second one finds the JVM of the first."""
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"{OPTIONS} {INTERPRETED}")
     with commands() as run:
         yield run
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 
 from tests.kit.command import answer_here
+from tests.kit.jvm import SPARK_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ def commands() -> Iterator[Callable[..., dict[str, Any]]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "SPARK_CONF_DIR": str(NO_CONF)},
+        env={**os.environ, "SPARK_CONF_DIR": str(NO_CONF), "SPARK_SUBMIT_OPTS": SPARK_OPTIONS},
     )
     assert process.stdin is not None
     assert process.stdout is not None

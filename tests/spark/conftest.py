@@ -12,8 +12,7 @@ import pytest
 
 from penstock.pipeline import session as sessions
 from penstock.pipeline.session import STATE_STORE
-from tests.kit.effort import LONG
-from tests.kit.jvm import CODEGEN, INTERPRETED, OPTIONS, archive_classes
+from tests.kit.jvm import CODEGEN, SPARK_OPTIONS, archive_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # Of this process and of programs that tests start.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", OPTIONS if LONG else f"{OPTIONS} {INTERPRETED}")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SPARK_OPTIONS)
 
 
 SECOND = ("cli", "connector", "jobs", "stream", "tables")
