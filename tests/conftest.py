@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same code gets the same examples on every run and every machine; `long` is the search for new ones.
 _SAME = settings(_PATIENT, derandomize=True, database=None)
-settings.register_profile("fast", _SAME, max_examples=10, stateful_step_count=30)
+settings.register_profile("fast", _SAME, max_examples=6, stateful_step_count=20)
 settings.register_profile("full", _SAME, max_examples=50)
 settings.register_profile("long", _PATIENT, max_examples=200)
 settings.load_profile(SIZE)

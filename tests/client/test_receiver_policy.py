@@ -81,6 +81,7 @@ async def test_what_is_published_without_a_connection_is_packed_as_the_receivers
         assert (sent.published, sent.sent + sent.digested, sent.waiting) == (100, 100, 0)
 
 
+@pytest.mark.slow
 async def test_nothing_is_dropped_once_a_receiver_without_that_policy_comes() -> None:
     async with apart(**FEW) as (running, found, far, near):
         await near.subscribe("ward/+", qos=1, policy=LAST)

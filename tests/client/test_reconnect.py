@@ -344,6 +344,7 @@ async def peer(said: bytes, *, then: bytes = b"") -> AsyncIterator[tuple[str, li
 CONNACK = encode(Connack(), 5)
 
 
+@pytest.mark.slow
 async def test_a_silent_node_is_left_after_its_keep_alive() -> None:
     async with peer(CONNACK) as (address, heard):
         async with Client(address, keep_alive_s=1, reconnect=False) as client:
@@ -369,6 +370,7 @@ async def test_a_node_that_breaks_the_rules_is_left(bytes_: bytes, problem: str)
             await asyncio.wait_for(client.subscribe("a"), 120)
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_read_still_says_that_it_lives() -> None:
     flood = b"".join(b"\x30\x05\x00\x01a\x00" + b"%d" % (number % 10) for number in range(50))
     suback = b"\x90\x04\x00\x01\x00\x00"

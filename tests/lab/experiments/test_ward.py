@@ -35,6 +35,7 @@ def with_queue(views: dict[str, View], make: Callable[[], BoundedQueue]) -> dict
     return {**views, "policy": ward._watch(replace(phone, make=make), 5, SECONDS)}
 
 
+@pytest.mark.slow
 def test_every_row_holds(views: dict[str, View]) -> None:
     assert failing(views) == []
 

@@ -54,6 +54,7 @@ async def test_bounds_are_told_and_kept() -> None:
         assert refused == {"receive maximum exceeded": 1, "packet too large": 1}
 
 
+@pytest.mark.slow
 async def test_silent_clients_are_let_go() -> None:
     async with node() as running:
         client = await running.connect("c", keep_alive_s=1)

@@ -104,6 +104,7 @@ def test_a_lost_connection_is_forgotten() -> None:
     assert pacing.pace.per_s is None
 
 
+@pytest.mark.slow
 async def test_a_slow_client_gets_what_is_new_and_urgent_events_at_once() -> None:
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(node(Config(queues=Queues(fresh_s=0.5))))

@@ -277,6 +277,7 @@ class Traveller:
         await self.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("qos", [0, 1, 2])
 async def test_nothing_is_lost_or_repeated_while_a_client_moves(qos: int) -> None:
     network = Network(qos, lose=0.05, repeat=0.05, delay_s=0.01)
@@ -429,6 +430,7 @@ async def test_when_the_root_is_lost_while_a_client_moves_its_session_comes_alon
         assert accounts_hold(nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back", [False, True])
 async def test_when_a_node_is_killed_while_it_takes_a_session_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch, back: bool

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from penstock.core.cluster.handover import body_of, read_body
 from penstock.core.cluster.sessions import Record
 from penstock.node.cluster.roots import COMING_US
@@ -11,6 +13,7 @@ from tests.kit.cluster import Network, members, owned_by, settled
 from tests.kit.waiting import until
 
 
+@pytest.mark.slow
 async def test_a_client_that_never_came_to_a_node_is_where_it_was() -> None:
     """The question of that node has come late, when the client was elsewhere already."""
     async with members(Network(), "n1", "n2", "n3") as nodes:

@@ -72,6 +72,7 @@ def known(node: Member, group: str = "$share/g/job/#") -> dict[str, tuple[int, i
     return {} if found is None else {peer.seen.name: counts for peer, counts in found.elsewhere.items()}  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 async def test_each_message_goes_to_one_member_wherever_it_is_published() -> None:
     async with (
@@ -296,6 +297,7 @@ async def test_retained_messages_reach_a_group_once_and_topics_of_a_node_stay() 
         assert two.got == [b"kept"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("seed", seeds(0, 32))
 async def test_random_members_and_nodes_lose_nothing_and_repeat_nothing(seed: int) -> None:

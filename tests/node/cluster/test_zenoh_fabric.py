@@ -101,6 +101,7 @@ async def test_a_third_node_joins_through_the_second_and_knows_all() -> None:
         await until(lambda: [here(one) for one in (n1, n2)] == [2, 2])
 
 
+@pytest.mark.slow
 async def test_a_node_started_before_its_seed_finds_it_later(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +116,7 @@ async def test_a_node_started_before_its_seed_finds_it_later(
             await until(lambda: n2.cluster is not None and not n2.cluster.status().problem)
 
 
+@pytest.mark.slow
 async def test_a_node_that_is_alone_joins_by_the_addresses_of_a_reloaded_configuration(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -164,6 +166,7 @@ def test_a_node_on_its_own_does_not_load_zenoh() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 async def test_a_node_with_a_wrong_password_stays_out_and_is_told_why(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +318,7 @@ async def test_strangers_on_the_fabric_are_named_and_stay_out(caplog: pytest.Log
             await both_ways(at1, at2)
 
 
+@pytest.mark.slow
 async def test_a_node_that_floods_is_bounded_and_disturbs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zenoh_fabric, "INBOX_BYTES", 1 << 20)
     # CONNECT, SUBSCRIBE and PUBLISH wait this long for the answer of the node that only floods.

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+import pytest
+
 from penstock import limits
 from penstock.client import Client
 from penstock.node.config.schema import Config, Listener, Queues
@@ -73,6 +75,7 @@ async def playing(stack: AsyncExitStack, *, bytes_per_s: float) -> Playing:
     return Playing(running, sensor, bulk, session)
 
 
+@pytest.mark.slow
 async def test_on_a_slow_link_messages_wait_in_the_node_and_little_is_outside() -> None:
     async with AsyncExitStack() as stack:
         play = await playing(stack, bytes_per_s=BYTES_PER_S)

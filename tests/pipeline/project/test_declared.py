@@ -88,6 +88,7 @@ async def test_a_graph_that_outlives_its_run_keeps_the_next_run_out(
     await until(is_free)
 
 
+@pytest.mark.slow
 def test_a_client_that_hangs_is_ended_by_the_watch(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -303,6 +303,7 @@ async def test_certificates_are_asked_for_where_the_cluster_has_them(tmp_path: P
             assert not any(one.fabric.is_direct(outside.own) for one in (n1, n2))
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_or_comes_twice_while_connections_are_cut(prompt: None) -> None:
     """Whole nodes: messages of each QoS flow while the direct connection is cut again and again."""
     network = Network(5, delay_s=0.002)

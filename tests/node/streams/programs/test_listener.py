@@ -335,6 +335,7 @@ async def test_what_is_said_of_streams_nobody_knows_is_passed_over() -> None:
         assert row(pb, "SB").state == "up"
 
 
+@pytest.mark.slow
 async def test_a_link_on_which_nothing_is_heard_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_ALIVE_S", 0.06)
     monkeypatch.setattr(limits, "STREAM_DEAD_S", 2.5)  # a busy machine may stall for a second

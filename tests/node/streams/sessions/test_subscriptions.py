@@ -358,6 +358,7 @@ def test_a_node_that_restarts_goes_on_where_sessions_were(tmp_path: Path) -> Non
     run(second(run(first())))
 
 
+@pytest.mark.slow
 async def test_a_stream_is_kept_for_a_session_that_is_away_and_not_longer(tmp_path: Path) -> None:
     def held(running: WithStreams) -> int:
         return running.streams.driver.core.relay("orders")._holds.get("sessions", 1 << 60)
