@@ -25,7 +25,7 @@ demo: setup ## the tour
 test: setup rivals ## all tests
 	PENSTOCK_TESTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
-test-long: setup rivals ## all tests, every seed of the sweeps, four times the examples
+test-long: setup rivals ## all tests, every seed of the sweeps, 200 examples
 	PENSTOCK_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-fast: python ## the tests that need neither a JVM nor other processes

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kit.effort import SIZE
-from tests.kit.turns import LONG_S, group_of, seconds_of
+from tests.kit.turns import LONG_S, SPARK_AT_ONCE, group_of, seconds_of, uses_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same code gets the same examples on every run and every machine; `long` is the search for new ones.
 _SAME = settings(_PATIENT, derandomize=True, database=None)
 settings.register_profile("fast", _SAME, max_examples=6, stateful_step_count=20)
-settings.register_profile("full", _SAME, max_examples=50)
+settings.register_profile("full", _SAME, max_examples=35)
 settings.register_profile("long", _PATIENT, max_examples=200)
 settings.load_profile(SIZE)
 
@@ -113,15 +113,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return group if test and "]" not in group else nodeid.split("::", 1)[0]
 
         def _assign_work_unit(self, node: Any) -> None:
-            """Give a worker the longest group that is left.
+            """Give a worker the longest group that is left, unless that has to wait.
 
             A worker has to know its next test before it begins one. What waits behind a long one is short:
             a long group would wait there while other workers have nothing to do.
             """
-            given = self.assigned_work.get(node, {})
-            if any(seconds_of(group) >= LONG_S and not all(given[group].values()) for group in given):
+            given = self._unfinished(node)
+            if any(seconds_of(group) >= LONG_S for group in given):
                 self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            elif (
+                sum(uses_spark(group) for each in self.nodes for group in self._unfinished(each))
+                >= SPARK_AT_ONCE
+            ):
+                other = next((group for group in self.workqueue if not uses_spark(group)), None)
+                if other is not None:
+                    self.workqueue.move_to_end(other, last=False)
             super()._assign_work_unit(node)
+
+        def _unfinished(self, node: Any) -> list[str]:
+            given = self.assigned_work.get(node, {})
+            return [group for group in given if not all(given[group].values())]
 
     config.option.loadscopereorder = False  # keep the order above: it would put files with many tests first
     return ByFile(config, log)

@@ -12,19 +12,23 @@ import pyarrow.dataset as ds
 
 from penstock.cli.app import app
 from penstock.node.store.parquet import EVENTS
+from penstock.pipeline.project.catalogue import TABLES
 from tests.spark.project.recordings import events, record
+
+GOLD = [name for name, table in TABLES.items() if table.layer == "gold"]
 
 
 def found(kind: str, address: str, folder: Path) -> list[dict[str, Any]]:
-    """What each run said, and the rows that gold then has; the project's folder is in FOLDER/where."""
+    """What each run said, and what gold then has; the project's folder is in FOLDER/where.
+
+    On a server one engine makes gold again of what the other one has read.
+    """
     project = Path((folder / "where").read_text())
     if kind == "master":
         return [_run(project, "plain", f"--{kind}", address)]
     recorded = project.parent / "data" / "recorded"
     record(recorded, EVENTS, events(100, start=200, seed=2))
-    plain = _run(project, "plain", f"--{kind}", address)
-    record(recorded, EVENTS, events(50, start=300, seed=3))
-    return [plain, _run(project, "spark", f"--{kind}", address)]
+    return [_run(project, engine, f"--{kind}", address) for engine in ("spark", "plain")]
 
 
 def _run(project: Path, engine: str, *where: str) -> dict[str, Any]:
@@ -39,7 +43,7 @@ def _run(project: Path, engine: str, *where: str) -> dict[str, Any]:
         "control": run["control"],
         "read": run["tables"]["events"]["rows_read"],
         "reported": sum(row["events"] for row in _rows(project, "report")),
-        "allocation": sorted(map(str, _rows(project, "allocation"))),
+        "gold": {name: sorted(map(str, _rows(project, name))) for name in GOLD},
     }
 
 
