@@ -160,11 +160,23 @@ class FieldReader:
 
     def binary(self, name: str) -> bytes:
         """Read binary data with its length in front."""
-        return self.take(self.u16(name), name)
+        # Without further calls: a message of a stream has five of these fields, and clients read each one.
+        data, start = self._data, self._at + 2
+        if start <= self._end:
+            end = start + (data[start - 2] << 8 | data[start - 1])
+            if end <= self._end:
+                self._at = end
+                return data[start:end]
+        return self.take(self.u16(name), name)  # which says what is missing
 
     def text(self, name: str, *, reason: int = 0x81) -> str:
         """Read text with its length in front."""
-        return decode_text(self.binary(name), where=self.where(name), reason=reason)
+        raw = self.binary(name)
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            text = "\0"
+        return text if "\0" not in text else decode_text(raw, where=self.where(name), reason=reason)
 
     def name(self, name: str, *, reason: int = 0x81) -> str:
         """Read text that names something: control characters are refused."""
