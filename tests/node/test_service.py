@@ -86,6 +86,7 @@ def test_messages_go_through_tls(kind: str, transport: str, tmp_path: Path) -> N
     with_node(load(LEAST.replace("port: 0", listener)), scenario)
 
 
+@pytest.mark.slow
 def test_users_and_the_access_list_are_asked() -> None:
     users = f"users: [{{name: ann, password: '{cheap('right')}'}}]\n"
     rules = f"{users}acl: [{{user: ann, topic: own/%u/#}}]\nanonymous: never\n"

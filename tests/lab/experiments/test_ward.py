@@ -40,6 +40,7 @@ def test_every_row_holds(views: dict[str, View]) -> None:
     assert failing(views) == []
 
 
+@pytest.mark.slow
 def test_alarms_that_are_not_urgent_fail_the_row(views: dict[str, View]) -> None:
     plain = replace(ward.POLICY, urgent=())
     assert failing(with_queue(views, lambda: PackingQueue(plain, ward._room()))) == [ALARMS]

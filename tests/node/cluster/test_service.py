@@ -79,6 +79,7 @@ async def test_properties_and_expiry_cross_and_runs_do() -> None:
         assert await phone.payloads(500) == [b"%d" % number for number in range(500)]
 
 
+@pytest.mark.slow
 async def test_a_network_that_loses_repeats_and_reorders_loses_nothing_and_repeats_nothing() -> None:
     network = Network(7, lose=0.1, repeat=0.1, delay_s=0.02)
     async with members(network, "n1", "n2") as (n1, n2):

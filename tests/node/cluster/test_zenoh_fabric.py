@@ -83,6 +83,7 @@ def address(node: Node) -> str:
     return node.cluster.address
 
 
+@pytest.mark.slow
 async def test_a_third_node_joins_through_the_second_and_knows_all() -> None:
     async with (
         clustered("n1") as (n1, at1),
@@ -235,6 +236,7 @@ async def test_garbage_on_the_port_disturbs_nobody() -> None:
             writer.transport.abort()
 
 
+@pytest.mark.slow
 async def test_nodes_with_certificates_join_over_tls_and_others_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
