@@ -55,12 +55,13 @@ def test_the_node_stands_it(target: str) -> None:
 def test_the_judge_sees_a_fault(
     fault: str, problems: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bystander, "SERVED_S", 1.0)
+    if fault == "stall":  # with any other, a busy machine could be late first
+        monkeypatch.setattr(bystander, "SERVED_S", 1.0)
     monkeypatch.setattr(run, "SETTLE_S", 0.5)
     monkeypatch.setattr(run, "SEARCH_S", 2.0)
     found = run.fuzz("mqtt", seed=1, seconds=SECONDS, most=400, subjects=partial(faulty_server, fault))
     assert not found.ok
-    assert any(problem in found.problem for problem in problems)
+    assert any(problem in found.problem for problem in problems), found.problem
 
 
 def test_a_server_without_fault_passes() -> None:

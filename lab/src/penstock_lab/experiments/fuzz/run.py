@@ -247,14 +247,16 @@ class _Judged:
 
 
 def _grown(before: Vitals, after: Vitals) -> str:
+    """Say all that is more than before; empty: nothing."""
+    grown = []
     if after.files > before.files + SPARE_FILES:
-        return f"{after.files} files are open at the end, {before.files} were before"
+        grown.append(f"{after.files} files are open at the end, {before.files} were before")
     if after.resident_bytes > before.resident_bytes + MORE_BYTES:
-        return (
+        grown.append(
             f"{after.resident_bytes / 2**20:.1f} MB are taken at the end, "
             f"{before.resident_bytes / 2**20:.1f} MB were before"
         )
-    return ""
+    return "; ".join(grown)
 
 
 SPARE_FILES: Final = 2
