@@ -100,13 +100,19 @@ def opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def moved_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a pipeline that runs on the cluster, and then on the server."""
+    """The folder of a pipeline that goes on on the cluster, and then on the server: its first run was killed.
+
+    The folder `whole` beside it is of a pipeline with the same data, and without a run.
+    """
     from penstock.pipeline.project.create import create  # noqa: PLC0415  # Spark, only where it is needed
+    from tests.spark.project.kills import kill_runs  # noqa: PLC0415
     from tests.spark.project.recordings import node  # noqa: PLC0415
 
     folder = tmp_path_factory.mktemp("moved")
     node(folder / "data", 200)
-    return create(folder / "project", data=[folder / "data"]).folder
+    killed, _ = (create(folder / name, data=[folder / "data"]) for name in ("killed", "whole"))
+    kill_runs(killed)
+    return killed.folder
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""`penstock allocate` on Spark: from a node's logs to a table that a node loads."""
+"""`penstock allocate` on Spark: from a node's logs to a table that a node loads.
+
+`tests/spark/cluster` runs it by a Spark of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.node.store.control_table import load
-from tests.kit.command import answer
+from tests.kit.command import answer_here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 HOUR_US = 3_600_000_000
 
 
+@pytest.mark.usefixtures("opened")
 def test_logs_of_a_node_become_its_table(tmp_path: Path) -> None:
     urls = [
         f"https://{'big' if number < 6 else f'h{number}'}.example{number % 2}.org/{number}"
@@ -42,7 +46,7 @@ def test_logs_of_a_node_become_its_table(tmp_path: Path) -> None:
     for name, rows in (("polls", polls), ("subscriptions", subscriptions)):
         (tmp_path / name).mkdir()
         parquet.write_table(pa.Table.from_pylist(rows), tmp_path / name / "part-0.parquet")
-    found = answer(
+    found = answer_here(
         "allocate",
         "--polls",
         str(tmp_path / "polls"),

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from contextlib import redirect_stdout
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from penstock.cli.app import app
 from tests.kit.command import VITALS
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """The commands of a person who tries a policy on a stream, all of which run on Spark."""
+    """The commands that run on Spark: those of a person who tries a policy on a stream, and a schedule."""
     events = f"{folder}/vitals.parquet"
+    logged = Path((folder.parent / "project" / "where").read_text()).parent / "data"
     return {
         "generate": ["vitals", "--events", "600", "--sources", "3", "--out", events],
         "backtest": [
@@ -30,6 +29,10 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "shed": [
             *("--in", events, "--out", f"{folder}/packed", "--policy", f"{folder}/policy.yaml"),
             *("--capacity", "50", "--key", "sender", "--partitions", "2"),
+        ],
+        "allocate": [
+            *("--polls", f"{logged}/polls", "--subscriptions", f"{logged}/subscriptions"),
+            *("--scheme", "fair", "--out", f"{folder}/allocation"),
         ],
     }
 

@@ -21,11 +21,13 @@ GOLD = [name for name, table in TABLES.items() if table.layer == "gold"]
 def found(kind: str, address: str, folder: Path) -> list[dict[str, Any]]:
     """What each run said, and what gold then has; the project's folder is in FOLDER/where.
 
+    On a cluster the project goes on behind a run that was killed, and another one, beside it, runs at once.
     On a server one engine makes gold again of what the other one has read.
     """
     project = Path((folder / "where").read_text())
     if kind == "master":
-        return [_run(project, "plain", f"--{kind}", address)]
+        both = (project, project.parent / "whole")
+        return [_run(each, "plain", f"--{kind}", address) for each in both]
     recorded = project.parent / "data" / "recorded"
     record(recorded, EVENTS, events(100, start=200, seed=2))
     return [_run(project, engine, f"--{kind}", address) for engine in ("spark", "plain")]

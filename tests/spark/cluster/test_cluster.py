@@ -50,7 +50,7 @@ def test_every_transform_is_a_table_of_a_declarative_pipeline(on_remote: Found) 
 
 
 def commands(found: Found) -> Found:
-    """Check what each command says of the same 600 events."""
+    """Check what each command says of the same 600 events, and of the polls of three channels."""
     folder = found["folder"] / "commands"
     told: Found = found["commands"]
     assert (told["generate"]["events"], told["generate"]["sources"]) == (600, 3)
@@ -69,6 +69,7 @@ def commands(found: Found) -> Found:
     assert shed["events_in"] == 600 == shed["events_out"] + shed["digested"] + shed["held_after"]
     assert shed["digests"] > 0
     assert (folder / "report" / "backtest.html").exists()
+    assert (told["allocate"]["channels"], told["allocate"]["out"]["version"]) == (3, 1)
     return told
 
 

@@ -18,15 +18,23 @@ pytestmark = [
 ]
 
 
+def test_a_killed_run_goes_on_elsewhere_and_makes_the_same_gold(on_master: Found) -> None:
+    """A process was killed in the middle of gold; the next run, on the cluster, has all tables to write."""
+    killed, whole = on_master["project"]
+    assert (killed["read"], whole["read"]) == (0, 200), "the run that was killed has read the file"
+    for run in (killed, whole):
+        assert run["control"] == {"allocation": 1, "reservations": 1}
+        assert run["reported"] == 200
+    assert killed["gold"]["allocation"]
+    assert killed["gold"] == whole["gold"]
+
+
 def test_on_a_master_and_then_on_a_server_by_either_engine(on_master: Found, on_remote: Found) -> None:
     """Each run goes on where the one before, elsewhere, has ended."""
-    (first,) = on_master["project"]
-    assert first["control"] == {"allocation": 1, "reservations": 1}
-    assert (first["read"], first["reported"]) == (200, 200)
+    first, _ = on_master["project"]
     second, third = on_remote["project"]
     assert (second["read"], second["reported"]) == (100, 300)
     assert (third["read"], third["reported"]) == (0, 300)
     assert "allocation" not in second["control"] | third["control"], "polls are the same"
-    assert first["gold"]["allocation"]
     assert first["gold"]["allocation"] == second["gold"]["allocation"]
     assert second["gold"] == third["gold"], "either engine makes the same of what is in the tables"

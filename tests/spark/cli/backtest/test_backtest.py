@@ -1,16 +1,17 @@
-"""`penstock backtest` and `penstock advise` as a user runs them, most with a Spark of their own."""
+"""`penstock backtest` and `penstock advise`; `tests/spark/cluster` runs both by a Spark of their own."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from tests.kit.command import VITALS, answer, answer_here, penstock
+from tests.kit.command import VITALS, answer, answer_here, here
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
@@ -38,9 +39,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("engine", ["local", "spark"])
-def test_backtest(recorded: Path, tmp_path: Path, engine: str) -> None:
-    found = answer(
+@pytest.mark.usefixtures("opened")
+@pytest.mark.parametrize(("engine", "run"), [("local", answer), ("spark", answer_here)])
+def test_backtest(recorded: Path, tmp_path: Path, engine: str, run: Callable[..., dict[str, Any]]) -> None:
+    found = run(
         "backtest", "--events", str(recorded), "--policy", VITALS, "--capacity", "30", "--drain", "0.5/s",
         "--key", "topic", "--out", str(tmp_path), "--engine", engine, "--matters", "> 80", "--window", "20s",
     )  # fmt: skip
@@ -67,9 +69,10 @@ def test_backtest(recorded: Path, tmp_path: Path, engine: str) -> None:
     assert "accepted 1,600 = delivered" in page
 
 
+@pytest.mark.usefixtures("opened")
 def test_advise_and_what_it_writes(recorded: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    printed = penstock(
+    printed = here(
         "advise", "--events", str(recorded), "--attribute", "pulse", "--budget", "0.4", "--key", "topic",
         "--capacity", "50", "--out", str(policy), "--matters", "> 78",
     ).stdout  # fmt: skip
@@ -78,7 +81,7 @@ def test_advise_and_what_it_writes(recorded: Path, tmp_path: Path) -> None:
     assert "the policy keeps" in " ".join(printed.split())
     assert "matters: {gt: 78}" in policy.read_text()
     assert {"live", "later"} <= {*printed.split()}  # errors as seen live, and by who looks back
-    penstock("policy", "check", "--strict", str(policy))
+    here("policy", "check", "--strict", str(policy))
 
 
 @pytest.mark.usefixtures("opened")
