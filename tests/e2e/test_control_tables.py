@@ -215,6 +215,7 @@ async def test_one_run_of_a_pipeline_changes_all_three(
             await until(partial(recorded, "recorded"), 400)
             first = await run("plain")
             assert first["tables"]["events"]["rows_read"] == 400
+            assert only("policy_advice")["state"] == "shadow"
             await node.ask("channels/add", {"url": url})
             interval_us, periods, policy = await node.in_force()  # the bed sends once
             assert (periods, policy) == ([], "")
@@ -233,6 +234,7 @@ async def test_one_run_of_a_pipeline_changes_all_three(
                 if advice["state"] == "held":
                     break
             assert advice["state"] == "held", advice["reason"]
+            assert advice["shadow_events"] >= 240, "all that came after it was learned"
             assert published.keys() == set(CONTROL)
             allocated = only("allocation", url=url)["interval_us"]
             assert allocated != interval_us

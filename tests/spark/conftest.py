@@ -54,6 +54,9 @@ def _classes() -> None:
 def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession  # noqa: PLC0415  # only where it is needed
 
+    from tests.kit.py4j_lookups import remember_lookups  # noqa: PLC0415
+
+    remember_lookups()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers are of the first python3 on the PATH
     session = (
         SparkSession.builder.master("local[2]")

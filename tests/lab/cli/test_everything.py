@@ -30,7 +30,7 @@ def run(command: Any, *words: str) -> Any:
 def test_one_failing_experiment_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = {name: reproduce.EXPERIMENTS[name] for name in ("ces-overload", "ward")}
+    known = {name: reproduce.EXPERIMENTS[name] for name in ("pack-fig8", "ward")}
     monkeypatch.setattr(reproduce, "EXPERIMENTS", {"no-such": "", **known})
     monkeypatch.setattr(reproduce, "LIVE", {})
     store = tmp_path / "measured"
@@ -40,14 +40,14 @@ def test_one_failing_experiment_does_not_stop_the_others(
     found = json.loads(done.stdout)
     assert found["ok"] is False
     assert [(each["of"], each["exit"]) for each in found["errors"]] == [("no-such", 2)]
-    assert {row["of"] for row in found["table"]} == {"no-such", "ces-overload", "ward"}
+    assert {row["of"] for row in found["table"]} == {"no-such", "pack-fig8", "ward"}
     assert [row["ok"] for row in found["table"] if row["of"] == "no-such"] == [False]
     assert {row["how"] for row in found["table"] if row["of"] == "ward"} == {"simulated"}
     assert found["run"]["command"] == "penstock reproduce all --quick"
-    assert sorted(found["runs"]) == ["ces-overload", "ward"]
+    assert sorted(found["runs"]) == ["pack-fig8", "ward"]
     assert "ward: " in done.stderr
     assert sorted(path.name for path in store.iterdir()) == [
-        "reproduce-ces-overload.json",
+        "reproduce-pack-fig8.json",
         "reproduce-ward.json",
     ]
     kept = json.loads((store / "reproduce-ward.json").read_text())

@@ -22,7 +22,9 @@ LOCATOR = ROOT / "examples" / "policies" / "locator.yaml"
 @pytest.fixture(scope="module")
 def figure11(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ExperimentResult:
     out = tmp_path_factory.mktemp("fig11")
-    return fig11.run(spark, seed=21, quick=True, out=out, progress=silent)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fig11, "QUICK_RUNS", 2)
+        return fig11.run(spark, seed=21, quick=True, out=out, progress=silent)
 
 
 NOT_JUDGED = {"… how often", "median time between packs", "… with the low-pass ladder, our default"}
