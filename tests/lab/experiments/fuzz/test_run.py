@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 EXCHANGES = None if LONG else 1000
-"""Each target plays the same exchanges on every machine: what a node answers in five seconds. `make test-long`
-and `penstock sim fuzz` go on for a time."""
+"""Each target plays the same exchanges on every machine: what a node answers in five seconds.
+`make test-long` and `penstock sim fuzz` go on for a time."""
 SECONDS = 60 if LONG else 240
 """A machine that is slower than that plays fewer; it has failed nothing."""
 
