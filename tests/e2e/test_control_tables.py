@@ -216,6 +216,7 @@ async def test_one_run_of_a_pipeline_changes_all_three(
             first = await run("plain")
             assert first["tables"]["events"]["rows_read"] == 400
             assert only("policy_advice")["state"] == "shadow"
+            assert (project.folder / ".hive").is_dir(), "Hive leaves a folder in /tmp otherwise, for each run"
             await node.ask("channels/add", {"url": url})
             interval_us, periods, policy = await node.in_force()  # the bed sends once
             assert (periods, policy) == ([], "")

@@ -49,6 +49,8 @@ def catalog_of(project: Project) -> dict[str, str]:
         "spark.sql.catalogImplementation": "hive",
         _WAREHOUSE: str(project.folder / "tables"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": derby,
+        # Hive makes this folder and leaves it; by default a new one in /tmp for each run.
+        "spark.hadoop.hive.downloaded.resources.dir": str(project.folder / ".hive"),
         "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={project.folder / 'derby.log'}",
         **_needed(project),
     }
