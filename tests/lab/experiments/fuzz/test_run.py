@@ -95,7 +95,7 @@ def test_a_failure_leaves_a_file_that_can_be_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock_lab.cli.sim.node", partial(faulty_server, "crash"))
-    monkeypatch.setattr(run, "SEARCH_S", 2.0)
+    monkeypatch.setattr(run, "SEARCH_S", 10.0)
     left = tmp_path / "left.json"
     asked = ["sim", "fuzz", "mqtt", "--minutes", "1", "--seed", "3", "--out", str(left), "--json"]
     done = CliRunner().invoke(app, asked)

@@ -49,6 +49,8 @@ RECENT: Final = 400
 """Exchanges that are suspected if something is found."""
 SEARCH_S: Final = 60.0
 """Longest search for the exchange behind a failure."""
+LATE: Final = 3
+"""Exchanges that are tried alone, the last that were played when the failure was seen."""
 
 
 @dataclass(slots=True)
@@ -278,35 +280,34 @@ def _doors(target: str, subject: Subject) -> list[Door]:
 def _search(run: FuzzRun, subjects: Subjects) -> None:
     """Look for one exchange that breaks a rule alone, and for the fewest of its pieces, while time lasts."""
     until_s = monotonic() + SEARCH_S
-    if len(run.suspects) > 1:
+    tried = run.suspects
+    if len(tried) > 1:
         with subjects() as subject:
-            found = asyncio.run(_first_broken(subject, run.suspects[::-1], until_s))
-        if found is None:
-            return
-        run.suspects = [found]
-    if not _breaks(run, run.suspects[0], subjects):
+            tried = asyncio.run(_until_broken(subject, tried[::-1], until_s))
+    # A slow machine may see the end of a process only behind the exchange that follows.
+    found = next((each for each in tried[: -LATE - 1 : -1] if _breaks(run, each, subjects)), None)
+    if found is None:
         return
-    run.alone = True
-    exchange, at = run.suspects[0], 0
-    while at < len(exchange.pieces) and len(exchange.pieces) > 1 and monotonic() < until_s:
-        fewer = replace(exchange, pieces=exchange.pieces[:at] + exchange.pieces[at + 1 :])
+    run.alone, at = True, 0
+    while at < len(found.pieces) and len(found.pieces) > 1 and monotonic() < until_s:
+        fewer = replace(found, pieces=found.pieces[:at] + found.pieces[at + 1 :])
         if _breaks(run, fewer, subjects):
-            exchange = fewer
+            found = fewer
         else:
             at += 1
-    run.suspects = [exchange]
+    run.suspects = [found]
 
 
-async def _first_broken(subject: Subject, exchanges: list[Exchange], until_s: float) -> Exchange | None:
-    """Play exchanges one by one; returns the first behind which the process has ended, or complains."""
-    for exchange in exchanges:
+async def _until_broken(subject: Subject, exchanges: list[Exchange], until_s: float) -> list[Exchange]:
+    """Play exchanges one by one; returns those until the process ends or complains; none if it is well."""
+    for number, exchange in enumerate(exchanges, start=1):
         if monotonic() > until_s:
-            return None
+            break
         problem = await play(exchange, subject.ports)
         await asyncio.sleep(CHECK_S / 2)
         if problem or not subject.alive or subject.complaint():
-            return exchange
-    return None
+            return exchanges[:number]
+    return []
 
 
 def _breaks(run: FuzzRun, exchange: Exchange, subjects: Subjects) -> bool:
