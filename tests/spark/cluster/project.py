@@ -45,8 +45,13 @@ def _run(project: Path, engine: str, *where: str) -> dict[str, Any]:
         "control": run["control"],
         "read": run["tables"]["events"]["rows_read"],
         "reported": sum(row["events"] for row in _rows(project, "report")),
-        "gold": {name: sorted(map(str, _rows(project, name))) for name in GOLD},
+        "gold": gold_of(project),
     }
+
+
+def gold_of(project: Path) -> dict[str, list[str]]:
+    """The rows of each table of gold."""
+    return {name: sorted(map(str, _rows(project, name))) for name in GOLD}
 
 
 def _rows(project: Path, table: str) -> list[dict[str, Any]]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.project.database import checkpoint_of
 from tests.kit.effort import LONG
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.pipeline.project.settings import Project
-
-WITHIN_S = 600
 
 
 def kill_runs(project: Project) -> None:
@@ -31,11 +30,8 @@ def _kill(project: Project, when: Path) -> None:
     words = ["pipeline", "run", str(project.folder), "--engine", "plain", "--master", "local[2]"]
     process = subprocess.Popen([sys.executable, "-m", "penstock", *words])
     try:
-        until = time.monotonic() + WITHIN_S
-        while not when.exists():
-            assert process.poll() is None, "the run ended before it could be killed"
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        asyncio.run(until(lambda: when.exists() or process.poll() is not None, within_s=600))
+        assert process.poll() is None, "the run ended before it could be killed"
     finally:
         process.kill()
         process.wait()

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.pipeline.project.create import create
+from tests.kit.command import answer
+from tests.kit.effort import LONG
+from tests.spark.cluster.project import gold_of
+from tests.spark.project.recordings import node
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.spark.cluster.findings import Found
 
 # With those of tests/spark/cluster: one cluster for all.
@@ -18,7 +26,7 @@ pytestmark = [
 ]
 
 
-def test_a_killed_run_goes_on_elsewhere_and_makes_the_same_gold(on_master: Found) -> None:
+def test_a_killed_run_goes_on_elsewhere_and_makes_the_same_gold(on_master: Found, tmp_path: Path) -> None:
     """A process was killed in the middle of gold; the next run, on the cluster, has all tables to write."""
     killed, whole = on_master["project"]
     assert (killed["read"], whole["read"]) == (0, 200), "the run that was killed has read the file"
@@ -27,6 +35,12 @@ def test_a_killed_run_goes_on_elsewhere_and_makes_the_same_gold(on_master: Found
         assert run["reported"] == 200
     assert killed["gold"]["allocation"]
     assert killed["gold"] == whole["gold"]
+    if LONG:  # by the other engine, of nothing, on this machine
+        node(tmp_path / "data", 200)
+        project = create(tmp_path / "declared", data=[tmp_path / "data"])
+        run = answer("pipeline", "run", str(project.folder), "--engine", "spark", "--master", "local[2]")
+        assert run["control"] == {"allocation": 1, "reservations": 1}
+        assert killed["gold"] == gold_of(project.folder)
 
 
 def test_on_a_master_and_then_on_a_server_by_either_engine(on_master: Found, on_remote: Found) -> None:
